@@ -1,0 +1,2 @@
+//! The `butler` binary.
+fn main() {}
