@@ -45,3 +45,9 @@ impl JsonSchema for Quantity {
         })
     }
 }
+impl Quantity {
+    /// Canonical form.
+    pub fn canonical(&self) -> Option<String> {
+        Some(self.0.clone())
+    }
+}

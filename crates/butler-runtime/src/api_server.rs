@@ -109,10 +109,18 @@ pub struct ApiError {
 
 impl fmt::Display for ApiError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { verb, kind, key, message, .. } = self;
+        let Self {
+            verb,
+            kind,
+            key,
+            message,
+            ..
+        } = self;
         write!(formatter, "could not {verb} {kind} {key}: {message}")?;
         match self.cause {
-            Cause::Forbidden => formatter.write_str("; grant this permission to the component's service account"),
+            Cause::Forbidden => {
+                formatter.write_str("; grant this permission to the component's service account")
+            }
             _ => Ok(()),
         }
     }

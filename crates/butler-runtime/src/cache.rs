@@ -47,8 +47,14 @@ pub trait Projection: Sized + Send + Sync + 'static {
 }
 
 /// A kind of object that can be cached whole.
-pub trait Cacheable: Resource<DynamicType = (), Scope: 'static> + DeserializeOwned + Send + Sync + 'static {}
-impl<K: Resource<DynamicType = (), Scope: 'static> + DeserializeOwned + Send + Sync + 'static> Cacheable for K {}
+pub trait Cacheable:
+    Resource<DynamicType = (), Scope: 'static> + DeserializeOwned + Send + Sync + 'static
+{
+}
+impl<K: Resource<DynamicType = (), Scope: 'static> + DeserializeOwned + Send + Sync + 'static>
+    Cacheable for K
+{
+}
 
 /// The whole object, but for `managedFields`.
 #[derive(Clone, Debug)]
@@ -85,7 +91,10 @@ impl<K: Cacheable> Projection for Metadata<K> {
     fn project(mut object: Value) -> Result<Self, serde_json::Error> {
         let mut metadata: ObjectMeta = serde_json::from_value(object["metadata"].take())?;
         metadata.managed_fields = None;
-        Ok(Self { metadata, kind: PhantomData })
+        Ok(Self {
+            metadata,
+            kind: PhantomData,
+        })
     }
 }
 
@@ -127,7 +136,9 @@ impl Facts {
         Self {
             key: ObjectKey::in_body(object),
             uid: text(object, "/metadata/uid").unwrap_or_default().to_owned(),
-            resource_version: text(object, "/metadata/resourceVersion").unwrap_or_default().to_owned(),
+            resource_version: text(object, "/metadata/resourceVersion")
+                .unwrap_or_default()
+                .to_owned(),
             deleting: text(object, "/metadata/deletionTimestamp").is_some(),
             owner: object
                 .pointer("/metadata/labels")
@@ -296,7 +307,9 @@ impl<P: Projection> Store<P> {
             }
             Err(error) => {
                 let error = error.to_string();
-                contents.malformed.insert(key.clone(), Malformed { facts, error });
+                contents
+                    .malformed
+                    .insert(key.clone(), Malformed { facts, error });
                 None
             }
         };
@@ -310,7 +323,11 @@ impl<P: Projection> Store<P> {
         }
         let known = contents.version(&key).is_some();
         let before = contents.remove(&key);
-        known.then_some(Change { key, before, after: None })
+        known.then_some(Change {
+            key,
+            before,
+            after: None,
+        })
     }
 
     fn reset(&self, bodies: Vec<Value>) -> Vec<Change<P>> {
@@ -318,7 +335,10 @@ impl<P: Projection> Store<P> {
         let gone: Vec<_> = {
             let contents = read(&self.contents);
             let known = contents.objects.keys().chain(contents.malformed.keys());
-            known.filter(|key| !present.contains(*key)).cloned().collect()
+            known
+                .filter(|key| !present.contains(*key))
+                .cloned()
+                .collect()
         };
         let gone = gone.into_iter().filter_map(|key| self.take(key, None));
         let mut changes: Vec<_> = gone.collect();
@@ -342,7 +362,10 @@ impl<P> Contents<P> {
         let facts = &cached.facts;
         self.by_uid.insert(facts.uid.clone(), facts.key.clone());
         if let Some(owner) = &facts.owner {
-            self.by_owner.entry(owner.clone()).or_default().insert(facts.key.clone());
+            self.by_owner
+                .entry(owner.clone())
+                .or_default()
+                .insert(facts.key.clone());
         }
         self.objects.insert(facts.key.clone(), cached);
     }
@@ -409,7 +432,9 @@ impl<P: Projection> AnyStore for Store<P> {
             Delta::Upsert(body) => self.put(body).into_iter().collect(),
             Delta::Delete(body) => {
                 let version = text(&body, "/metadata/resourceVersion");
-                self.take(ObjectKey::in_body(&body), version).into_iter().collect()
+                self.take(ObjectKey::in_body(&body), version)
+                    .into_iter()
+                    .collect()
             }
             Delta::Reset(bodies) => self.reset(bodies),
         };
@@ -434,13 +459,20 @@ impl<P: Projection> AnyStore for Store<P> {
     fn facts(&self, key: &ObjectKey) -> Option<Facts> {
         let contents = read(&self.contents);
         let cached = contents.objects.get(key).map(|cached| cached.facts.clone());
-        cached.or_else(|| contents.malformed.get(key).map(|malformed| malformed.facts.clone()))
+        cached.or_else(|| {
+            contents
+                .malformed
+                .get(key)
+                .map(|malformed| malformed.facts.clone())
+        })
     }
 
     fn owned_by(&self, owner: &str) -> Vec<Facts> {
         let contents = read(&self.contents);
         let keys = contents.by_owner.get(owner).into_iter().flatten();
-        keys.filter_map(|key| contents.objects.get(key)).map(|cached| cached.facts.clone()).collect()
+        keys.filter_map(|key| contents.objects.get(key))
+            .map(|cached| cached.facts.clone())
+            .collect()
     }
 
     fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
@@ -457,17 +489,12 @@ pub struct Caches {
 impl Caches {
     /// The store of a projection, made at the first call.
     pub fn store<P: Projection>(&self) -> Arc<Store<P>> {
-        self.existing().unwrap_or_else(|| {
-            let store = Arc::new(Store::<P>::default());
-            write(&self.stores).insert(TypeId::of::<P>(), Arc::clone(&store) as Arc<dyn AnyStore>);
-            store
-        })
-    }
-
-    /// The store of a projection that some controller declared.
-    pub fn existing<P: Projection>(&self) -> Option<Arc<Store<P>>> {
-        let store = read(&self.stores).get(&TypeId::of::<P>()).map(Arc::clone)?;
-        store.into_any().downcast().ok()
+        let mut stores = write(&self.stores);
+        let store = stores
+            .entry(TypeId::of::<P>())
+            .or_insert_with(|| Arc::new(Store::<P>::default()));
+        // The key is the projection's own type, so the downcast holds.
+        Arc::clone(store).into_any().downcast().unwrap_or_default()
     }
 
     /// Every store.

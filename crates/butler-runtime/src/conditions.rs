@@ -43,7 +43,12 @@ pub struct Conditions<'a> {
 impl<'a> Conditions<'a> {
     /// Starts from what the object's status says now.
     pub fn since(previous: &'a [Condition], generation: Option<i64>, now: Timestamp) -> Self {
-        Self { previous, generation, now, said: Vec::new() }
+        Self {
+            previous,
+            generation,
+            now,
+            said: Vec::new(),
+        }
     }
 
     /// Says one condition.
@@ -60,7 +65,10 @@ impl<'a> Conditions<'a> {
             .previous
             .iter()
             .find(|condition| condition.type_ == type_ && condition.status == status)
-            .map_or_else(|| Time(whole_seconds(self.now)), |before| before.last_transition_time.clone());
+            .map_or_else(
+                || Time(whole_seconds(self.now)),
+                |before| before.last_transition_time.clone(),
+            );
         self.said.retain(|condition| condition.type_ != type_);
         self.said.push(Condition {
             type_: type_.to_owned(),
@@ -86,7 +94,9 @@ pub fn whole_seconds(time: Timestamp) -> Timestamp {
 
 /// Whether a condition of this type is True.
 pub fn holds(conditions: &[Condition], type_: &str) -> bool {
-    conditions.iter().any(|condition| condition.type_ == type_ && condition.status == "True")
+    conditions
+        .iter()
+        .any(|condition| condition.type_ == type_ && condition.status == "True")
 }
 
 #[cfg(test)]
@@ -99,8 +109,12 @@ mod tests {
 
     #[test]
     fn a_condition_said_again_keeps_its_transition_time() {
-        let before = Conditions::since(&[], Some(1), at(10)).say("Ready", true, "Ready", "").finish();
-        let after = Conditions::since(&before, Some(2), at(20)).say("Ready", true, "Better", "").finish();
+        let before = Conditions::since(&[], Some(1), at(10))
+            .say("Ready", true, "Ready", "")
+            .finish();
+        let after = Conditions::since(&before, Some(2), at(20))
+            .say("Ready", true, "Better", "")
+            .finish();
         assert_eq!(after[0].last_transition_time, Time(at(10)));
         assert_eq!(after[0].observed_generation, Some(2));
         assert_eq!(after[0].reason, "Better");
@@ -108,14 +122,20 @@ mod tests {
 
     #[test]
     fn a_condition_that_turned_gets_a_new_transition_time() {
-        let before = Conditions::since(&[], None, at(10)).say("Ready", true, "Ready", "").finish();
-        let after = Conditions::since(&before, None, at(20)).say("Ready", false, "Broken", "").finish();
+        let before = Conditions::since(&[], None, at(10))
+            .say("Ready", true, "Ready", "")
+            .finish();
+        let after = Conditions::since(&before, None, at(20))
+            .say("Ready", false, "Broken", "")
+            .finish();
         assert_eq!(after[0].last_transition_time, Time(at(20)));
     }
 
     #[test]
     fn a_condition_not_said_again_vanishes() {
-        let before = Conditions::since(&[], None, at(10)).say("Old", true, "Old", "").finish();
+        let before = Conditions::since(&[], None, at(10))
+            .say("Old", true, "Old", "")
+            .finish();
         assert!(Conditions::since(&before, None, at(20)).finish().is_empty());
     }
 }

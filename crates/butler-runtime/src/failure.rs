@@ -31,12 +31,20 @@ pub struct Failure {
 impl Failure {
     /// A failure that may pass by itself.
     pub fn retry(reason: &'static str, message: impl Into<String>) -> Self {
-        Self { class: Class::Retry, reason, message: message.into() }
+        Self {
+            class: Class::Retry,
+            reason,
+            message: message.into(),
+        }
     }
 
     /// A failure that needs somebody to change something.
     pub fn terminal(reason: &'static str, message: impl Into<String>) -> Self {
-        Self { class: Class::Terminal, reason, message: message.into() }
+        Self {
+            class: Class::Terminal,
+            reason,
+            message: message.into(),
+        }
     }
 
     /// The same failure under a more telling reason.
@@ -63,6 +71,10 @@ impl From<ApiError> for Failure {
                 (Class::Retry, reasons::APPLY_FAILED)
             }
         };
-        Self { class, reason, message: error.to_string() }
+        Self {
+            class,
+            reason,
+            message: error.to_string(),
+        }
     }
 }

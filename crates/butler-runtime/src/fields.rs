@@ -41,7 +41,9 @@ pub fn hash_of_intent(body: &Value) -> IntentHash {
 
 /// Hashes, for every manager that applied something, what it owns in an object as read from the API server.
 pub fn managed_hashes(object: &Value) -> Vec<ManagedHash> {
-    let entries = object.pointer("/metadata/managedFields").and_then(Value::as_array);
+    let entries = object
+        .pointer("/metadata/managedFields")
+        .and_then(Value::as_array);
     entries
         .into_iter()
         .flatten()
@@ -54,14 +56,20 @@ pub fn managed_hashes(object: &Value) -> Vec<ManagedHash> {
                 Some(_) => return None,
             };
             let hash = hash(&owned_part(object, entry.get("fieldsV1")?));
-            Some(ManagedHash { manager, part, hash })
+            Some(ManagedHash {
+                manager,
+                part,
+                hash,
+            })
         })
         .collect()
 }
 
 /// The part of `value` that the field set names.
 fn owned_part(value: &Value, fields: &Value) -> Value {
-    let Some(fields) = fields.as_object() else { return value.clone() };
+    let Some(fields) = fields.as_object() else {
+        return value.clone();
+    };
     if fields.is_empty() {
         return value.clone();
     }
@@ -99,13 +107,19 @@ fn owned_items(items: &[Value], fields: &Map<String, Value>) -> Vec<Value> {
 fn selects(selector: &str, index: usize, item: &Value) -> bool {
     let parse = |text| serde_json::from_str::<Value>(text).ok();
     if let Some(keys) = selector.strip_prefix("k:") {
-        let Some(Value::Object(keys)) = parse(keys) else { return false };
+        let Some(Value::Object(keys)) = parse(keys) else {
+            return false;
+        };
         // A key that is absent in the item has its default there; the server put it into the selector.
-        keys.iter().all(|(name, expected)| item.get(name).is_none_or(|actual| actual == expected))
+        keys.iter()
+            .all(|(name, expected)| item.get(name).is_none_or(|actual| actual == expected))
     } else if let Some(expected) = selector.strip_prefix("v:") {
         parse(expected).as_ref() == Some(item)
     } else {
-        selector.strip_prefix("i:").and_then(|text| text.parse().ok()) == Some(index)
+        selector
+            .strip_prefix("i:")
+            .and_then(|text| text.parse().ok())
+            == Some(index)
     }
 }
 
@@ -113,7 +127,12 @@ fn hash(value: &Value) -> IntentHash {
     let mut hasher = Sha256::new();
     feed(&mut hasher, None, value);
     let digest = hasher.finalize();
-    IntentHash(digest.iter().take(8).fold(0, |sum, byte| (sum << 8) | u64::from(*byte)))
+    IntentHash(
+        digest
+            .iter()
+            .take(8)
+            .fold(0, |sum, byte| (sum << 8) | u64::from(*byte)),
+    )
 }
 
 /// Objects whose members are quantities, which the API server rewrites into their canonical form.
@@ -123,7 +142,10 @@ fn feed(hasher: &mut Sha256, parent: Option<&str>, value: &Value) {
     match value {
         Value::Null => {}
         Value::Object(object) => {
-            let mut members: Vec<_> = object.iter().filter(|(_, member)| !is_absent(member)).collect();
+            let mut members: Vec<_> = object
+                .iter()
+                .filter(|(_, member)| !is_absent(member))
+                .collect();
             members.sort_by_key(|(name, _)| name.as_str());
             hasher.update(b"{");
             for (name, member) in members {
@@ -160,8 +182,12 @@ fn is_absent(value: &Value) -> bool {
 }
 
 fn canonical_quantity(value: &Value) -> String {
-    let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-    butler_api::Quantity(text.clone()).canonical().unwrap_or(text)
+    let text = value
+        .as_str()
+        .map_or_else(|| value.to_string(), str::to_owned);
+    butler_api::Quantity(text.clone())
+        .canonical()
+        .unwrap_or(text)
 }
 
 #[cfg(test)]
@@ -211,7 +237,8 @@ mod tests {
 
     #[test]
     fn quantities_are_compared_in_canonical_form() {
-        let of = |cpu: &str| hash_of_intent(&json!({ "resources": { "requests": { "cpu": cpu } } }));
+        let of =
+            |cpu: &str| hash_of_intent(&json!({ "resources": { "requests": { "cpu": cpu } } }));
         assert_eq!(of("0.5"), of("500m"));
         assert_ne!(of("0.5"), of("501m"));
     }

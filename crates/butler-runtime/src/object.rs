@@ -24,12 +24,18 @@ pub struct ObjectKey {
 impl ObjectKey {
     /// The key of a cluster-scoped object.
     pub fn cluster(name: impl Into<String>) -> Self {
-        Self { namespace: None, name: name.into() }
+        Self {
+            namespace: None,
+            name: name.into(),
+        }
     }
 
     /// The key of a namespaced object.
     pub fn namespaced(namespace: impl Into<String>, name: impl Into<String>) -> Self {
-        Self { namespace: Some(namespace.into()), name: name.into() }
+        Self {
+            namespace: Some(namespace.into()),
+            name: name.into(),
+        }
     }
 
     /// The key of a typed object.
@@ -145,7 +151,11 @@ impl Manifest {
     pub fn new(kind: Kind, mut body: Value) -> Self {
         body["apiVersion"] = kind.api_version().into();
         body["kind"] = kind.kind.clone().into();
-        Self { key: ObjectKey::in_body(&body), kind, body }
+        Self {
+            key: ObjectKey::in_body(&body),
+            kind,
+            body,
+        }
     }
 }
 

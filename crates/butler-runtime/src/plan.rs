@@ -80,11 +80,19 @@ pub struct Note {
 impl Note {
     /// For information.
     pub fn normal(reason: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { severity: Severity::Normal, reason: reason.into(), message: message.into() }
+        Self {
+            severity: Severity::Normal,
+            reason: reason.into(),
+            message: message.into(),
+        }
     }
 
     /// Somebody may have to act.
     pub fn warning(reason: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { severity: Severity::Warning, reason: reason.into(), message: message.into() }
+        Self {
+            severity: Severity::Warning,
+            reason: reason.into(),
+            message: message.into(),
+        }
     }
 }

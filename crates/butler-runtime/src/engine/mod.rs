@@ -1,0 +1,359 @@
+//! The engine: drives one controller's `observe → plan → perform`, one object at a time.
+//!
+//! Owns what no controller should: finalizers, server-side apply with its skip rule, pruning, the one status write of a pass,
+//! events, pause, dry run and the memory between passes. It must not decide anything about the domain. It needs no runtime:
+//! time comes in as an argument and waiting goes out as a [`Verdict`], so the simulator can run it step by step.
+
+mod memory;
+mod perform;
+mod status;
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use butler_api::{conditions::reasons, keys::annotations};
+use jiff::Timestamp;
+use kube::{Resource, ResourceExt};
+use rand::{RngExt, SeedableRng, rngs::SmallRng};
+use serde_json::{Value, json};
+
+use crate::{
+    api_server::{ApiServer, Part},
+    backoff::Backoff,
+    cache::{AnyStore, Cached, Caches, Malformed, Store, Whole},
+    events::{Subject, publish},
+    failure::{Class, Failure},
+    object::{Kind, ObjectKey},
+    plan::{Next, Note, Plan},
+    reconciler::{Context, Enqueue, Reconciler, Sources},
+    recorder::Recorder,
+};
+use memory::Memory;
+use perform::Hands;
+
+/// What becomes of an object after a pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It is gone.
+    Forget,
+    /// A watch will bring us back.
+    AwaitChange,
+    /// Look again after this time, or earlier if a watch brings us back.
+    After(Duration),
+}
+
+/// What a pass did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// When to come back.
+    pub verdict: Verdict,
+    /// API writes made, the status included.
+    pub writes: usize,
+    /// Why it failed, if it did.
+    pub failure: Option<Failure>,
+}
+
+impl Report {
+    fn quiet(verdict: Verdict) -> Self {
+        Self {
+            verdict,
+            writes: 0,
+            failure: None,
+        }
+    }
+}
+
+/// A controller with everything it needs to run.
+pub struct Engine<R: Reconciler> {
+    reconciler: R,
+    manager: String,
+    kind: Kind,
+    api: Arc<dyn ApiServer>,
+    caches: Arc<Caches>,
+    objects: Arc<Store<Whole<R::Object>>>,
+    owned: Vec<Arc<dyn AnyStore>>,
+    backoff: Backoff,
+    memories: Mutex<BTreeMap<ObjectKey, Memory>>,
+    random: Mutex<SmallRng>,
+}
+
+impl<R: Reconciler> Engine<R> {
+    /// Sets a controller up: declares its watches in `caches` and has `enqueue` called for every object that deserves a pass.
+    /// `component` is the process' name in field managers, `seed` that of the backoff's jitter.
+    pub fn new(
+        reconciler: R,
+        component: &str,
+        api: Arc<dyn ApiServer>,
+        caches: Arc<Caches>,
+        enqueue: Enqueue,
+        seed: u64,
+    ) -> Self {
+        let mut sources = Sources::new(&caches, enqueue);
+        reconciler.sources(&mut sources);
+        let (objects, owned) = sources.finish();
+        Self {
+            manager: format!("{component}/{}", R::NAME),
+            kind: Kind::of::<R::Object>(),
+            reconciler,
+            api,
+            caches,
+            objects,
+            owned,
+            backoff: Backoff::default(),
+            memories: Mutex::default(),
+            random: Mutex::new(SmallRng::seed_from_u64(seed)),
+        }
+    }
+
+    /// The field manager of everything this controller applies.
+    pub fn manager(&self) -> &str {
+        &self.manager
+    }
+
+    /// What the controller would do for an object. Changes nothing.
+    pub async fn dry_run(
+        &self,
+        object: &R::Object,
+        now: Timestamp,
+    ) -> Result<Plan<R::Status, R::Effect>, Failure> {
+        let context = Context::new(Arc::clone(&self.api), Arc::clone(&self.caches));
+        let world = self.reconciler.observe(object, &context).await?;
+        Ok(self.reconciler.plan(object, &world, now))
+    }
+
+    /// One pass over one object.
+    pub async fn pass(&self, key: &ObjectKey, now: Timestamp) -> Report {
+        let Some(cached) = self.objects.get(key) else {
+            return match self.objects.malformed(key) {
+                Some(malformed) => self.report_malformed(key, &malformed, now).await,
+                None => {
+                    self.memories().remove(key);
+                    Report::quiet(Verdict::Forget)
+                }
+            };
+        };
+        if let Some(left) = self.remember(key, |memory| memory.caches_behind(now)) {
+            return Report::quiet(Verdict::After(left.unsigned_abs()));
+        }
+        let recorder = Recorder::new(Arc::clone(&self.api), Arc::clone(&self.caches));
+        let mut hands = Hands::new(self, &cached, &recorder);
+        let report = self.pass_with(&cached, &mut hands, now).await;
+        self.remember(key, |memory| memory.await_writes(recorder.take(), now));
+        report
+    }
+
+    /// Shows that a pass was cut off by its deadline.
+    pub async fn overdue(&self, key: &ObjectKey, deadline: Duration, now: Timestamp) -> Report {
+        let Some(cached) = self.objects.get(key) else {
+            return Report::quiet(Verdict::Forget);
+        };
+        let recorder = Recorder::new(Arc::clone(&self.api), Arc::clone(&self.caches));
+        let mut hands = Hands::new(self, &cached, &recorder);
+        let message = format!(
+            "the pass did not end within {deadline:?}; it was stopped and will be tried again"
+        );
+        let failure = Failure::retry(reasons::DEADLINE_EXCEEDED, message);
+        let report = self.conclude_failed(&mut hands, None, failure, now).await;
+        self.remember(key, |memory| memory.await_writes(recorder.take(), now));
+        report
+    }
+
+    async fn pass_with(
+        &self,
+        cached: &Cached<Whole<R::Object>>,
+        hands: &mut Hands<'_, R>,
+        now: Timestamp,
+    ) -> Report {
+        let object = &cached.value.0;
+        let deleting = object.meta().deletion_timestamp.is_some();
+        if object
+            .annotations()
+            .get(annotations::PAUSED)
+            .is_some_and(|value| value == "true")
+        {
+            return self.pause(hands, now).await;
+        }
+        let holds_finalizer = R::FINALIZER
+            .is_some_and(|finalizer| object.finalizers().iter().any(|held| held == finalizer));
+        if deleting && !holds_finalizer {
+            return Report::quiet(Verdict::AwaitChange);
+        }
+        if let Some(finalizer) = R::FINALIZER.filter(|_| !holds_finalizer)
+            && let Err(failure) = hands.add_finalizer(finalizer).await
+        {
+            return self.conclude_failed(hands, None, failure, now).await;
+        }
+        let context = Context::new(hands.recorder(), Arc::clone(&self.caches));
+        let world = match self.reconciler.observe(object, &context).await {
+            Ok(world) => world,
+            Err(failure) => return self.conclude_failed(hands, None, failure, now).await,
+        };
+        let plan = self.reconciler.plan(object, &world, now);
+        if let Err(failure) = hands.perform(&plan, &context).await {
+            return self.conclude_failed(hands, Some(&plan), failure, now).await;
+        }
+        if deleting && plan.next == Next::Done {
+            return match hands.remove_finalizer().await {
+                Ok(()) => self.concluded(hands, Verdict::AwaitChange, None),
+                Err(failure) => self.conclude_failed(hands, None, failure, now).await,
+            };
+        }
+        self.conclude(hands, &plan, now).await
+    }
+
+    /// The end of a pass that went well.
+    async fn conclude(
+        &self,
+        hands: &mut Hands<'_, R>,
+        plan: &Plan<R::Status, R::Effect>,
+        now: Timestamp,
+    ) -> Report {
+        let before = hands.status();
+        let status = status::compose(json!(plan.status), &before, hands.generation(), None, now);
+        if let Err(failure) = hands.write_status(status).await {
+            return self.fail(hands, failure);
+        }
+        self.tell(hands, &plan.notes, now).await;
+        let verdict = match plan.next {
+            Next::AwaitChange | Next::Done => Verdict::AwaitChange,
+            Next::After(wait) => Verdict::After(wait),
+        };
+        self.concluded(hands, verdict, None)
+    }
+
+    /// The end of a pass that failed: the status says so, once.
+    async fn conclude_failed(
+        &self,
+        hands: &mut Hands<'_, R>,
+        plan: Option<&Plan<R::Status, R::Effect>>,
+        failure: Failure,
+        now: Timestamp,
+    ) -> Report {
+        if failure.class != Class::Stale {
+            let before = hands.status();
+            let status = plan.map_or_else(|| before.clone(), |plan| json!(plan.status));
+            let status = status::compose(status, &before, hands.generation(), Some(&failure), now);
+            if let Err(error) = hands.write_status(status).await {
+                tracing::warn!(%error, "could not show a failure in the status");
+            }
+            let mut notes = plan.map(|plan| plan.notes.clone()).unwrap_or_default();
+            notes.push(Note::warning(failure.reason, &failure.message));
+            self.tell(hands, &notes, now).await;
+        }
+        self.fail(hands, failure)
+    }
+
+    fn fail(&self, hands: &Hands<'_, R>, failure: Failure) -> Report {
+        let failures = self.remember(hands.key(), |memory| {
+            memory.failures = memory.failures.saturating_add(1);
+            memory.failures
+        });
+        let jitter = self
+            .random
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .random::<f64>();
+        let wait = self.backoff.after(failures, failure.class, jitter);
+        Report {
+            verdict: Verdict::After(wait),
+            writes: hands.writes(),
+            failure: Some(failure),
+        }
+    }
+
+    fn concluded(
+        &self,
+        hands: &Hands<'_, R>,
+        verdict: Verdict,
+        failure: Option<Failure>,
+    ) -> Report {
+        self.remember(hands.key(), |memory| memory.failures = 0);
+        Report {
+            verdict,
+            writes: hands.writes(),
+            failure,
+        }
+    }
+
+    async fn pause(&self, hands: &mut Hands<'_, R>, now: Timestamp) -> Report {
+        let status = status::paused(&hands.status(), hands.generation(), now);
+        match hands.write_status(status).await {
+            Ok(()) => self.concluded(hands, Verdict::AwaitChange, None),
+            Err(failure) => self.fail(hands, failure),
+        }
+    }
+
+    async fn tell(&self, hands: &Hands<'_, R>, notes: &[Note], now: Timestamp) {
+        if hands.writes() == 0 {
+            return;
+        }
+        let fresh = self.remember(hands.key(), |memory| memory.published.fresh(notes));
+        let subject = Subject {
+            kind: &self.kind,
+            key: hands.key(),
+            uid: hands.uid(),
+        };
+        for note in &fresh {
+            publish(self.api.as_ref(), &self.manager, &subject, note, now).await;
+        }
+    }
+
+    /// An object that does not fit its type is told so in its own status; the others go on.
+    async fn report_malformed(
+        &self,
+        key: &ObjectKey,
+        malformed: &Malformed,
+        now: Timestamp,
+    ) -> Report {
+        let manager = format!("{}/malformed", self.manager);
+        let failure = Failure::terminal(reasons::MALFORMED, malformed.error.clone());
+        // The message alone decides: the time in the condition must not make it look new at every restart.
+        let told = self.remember(key, |memory| {
+            memory
+                .published
+                .fresh(&[Note::warning(reasons::MALFORMED, &malformed.error)])
+                .is_empty()
+        });
+        if told || malformed.facts.applied(&manager, Part::Status).is_some() {
+            return Report {
+                verdict: Verdict::AwaitChange,
+                writes: 0,
+                failure: Some(failure),
+            };
+        }
+        let body = json!({
+            "apiVersion": self.kind.api_version(),
+            "kind": self.kind.kind,
+            "metadata": { "name": key.name, "namespace": key.namespace, "uid": malformed.facts.uid },
+            "status": status::malformed(&malformed.error, now),
+        });
+        if let Err(error) = self
+            .api
+            .apply(&self.kind, key, Part::Status, &manager, body)
+            .await
+        {
+            tracing::warn!(%error, %key, "could not tell an object that it is malformed");
+        }
+        Report {
+            verdict: Verdict::AwaitChange,
+            writes: 1,
+            failure: Some(failure),
+        }
+    }
+
+    fn memories(&self) -> MutexGuard<'_, BTreeMap<ObjectKey, Memory>> {
+        self.memories.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn remember<T>(&self, key: &ObjectKey, with: impl FnOnce(&mut Memory) -> T) -> T {
+        with(self.memories().entry(key.clone()).or_default())
+    }
+}
+
+/// The status of a typed object as JSON.
+fn status_of<K: serde::Serialize>(object: &K) -> Value {
+    serde_json::to_value(object).map_or(Value::Null, |mut body| body["status"].take())
+}

@@ -1,0 +1,250 @@
+//! The engine's hands: every write of a pass goes through here, and is counted.
+
+use std::sync::Arc;
+
+use butler_api::{
+    conditions::reasons,
+    keys::{labels, values},
+};
+use kube::{Resource, ResourceExt};
+use serde_json::{Value, json};
+
+use super::{Engine, memory::Applied, status_of};
+use crate::{
+    api_server::{ApiServer, Part, Preconditions},
+    cache::{AnyStore, Cached, Facts, Whole},
+    failure::Failure,
+    fields::hash_of_intent,
+    object::{Kind, Manifest, ObjectKey, text},
+    plan::{Plan, Prune},
+    reconciler::{Context, Reconciler},
+    recorder::Recorder,
+};
+
+/// The writes of one pass over one object.
+pub(super) struct Hands<'a, R: Reconciler> {
+    engine: &'a Engine<R>,
+    cached: &'a Cached<Whole<R::Object>>,
+    recorder: Arc<Recorder>,
+    writes: usize,
+}
+
+impl<'a, R: Reconciler> Hands<'a, R> {
+    pub(super) fn new(
+        engine: &'a Engine<R>,
+        cached: &'a Cached<Whole<R::Object>>,
+        recorder: &Arc<Recorder>,
+    ) -> Self {
+        Self {
+            engine,
+            cached,
+            recorder: Arc::clone(recorder),
+            writes: 0,
+        }
+    }
+
+    pub(super) fn key(&self) -> &ObjectKey {
+        &self.cached.facts.key
+    }
+
+    pub(super) fn uid(&self) -> &str {
+        &self.cached.facts.uid
+    }
+
+    pub(super) fn writes(&self) -> usize {
+        self.writes
+    }
+
+    pub(super) fn recorder(&self) -> Arc<dyn ApiServer> {
+        let recorder: Arc<Recorder> = Arc::clone(&self.recorder);
+        recorder
+    }
+
+    pub(super) fn generation(&self) -> Option<i64> {
+        self.object().meta().generation
+    }
+
+    /// The object's status as it stands.
+    pub(super) fn status(&self) -> Value {
+        status_of(self.object())
+    }
+
+    fn object(&self) -> &R::Object {
+        &self.cached.value.0
+    }
+
+    /// Carries a plan out, in order: apply, effects, prune. Stops at the first failure.
+    pub(super) async fn perform(
+        &mut self,
+        plan: &Plan<R::Status, R::Effect>,
+        context: &Context,
+    ) -> Result<(), Failure> {
+        for manifest in &plan.apply {
+            self.apply(manifest).await?;
+        }
+        for effect in &plan.effects {
+            self.writes += 1;
+            self.engine
+                .reconciler
+                .perform(self.object(), effect, context)
+                .await?;
+        }
+        match plan.prune {
+            Prune::Keep => Ok(()),
+            Prune::Unlisted => self.prune(&plan.apply).await,
+        }
+    }
+
+    async fn apply(&mut self, manifest: &Manifest) -> Result<(), Failure> {
+        let itself = manifest.kind == self.engine.kind && manifest.key == *self.key();
+        let mut body = manifest.body.clone();
+        let facts = if itself {
+            // Without the UID, an object deleted a moment ago would come back.
+            body["metadata"]["uid"] = self.uid().into();
+            Some(self.cached.facts.clone())
+        } else {
+            self.label_as_owned(&mut body);
+            self.store_of(&manifest.kind)?.facts(&manifest.key)
+        };
+        self.apply_unless_unchanged(&manifest.kind, &manifest.key, Part::Object, body, facts)
+            .await
+    }
+
+    /// Writes the status, unless it says so already.
+    pub(super) async fn write_status(&mut self, status: Value) -> Result<(), Failure> {
+        let engine = self.engine;
+        let key = self.key().clone();
+        let body = json!({
+            "apiVersion": engine.kind.api_version(),
+            "kind": engine.kind.kind,
+            "metadata": { "name": key.name, "namespace": key.namespace, "uid": self.uid() },
+            "status": status,
+        });
+        let facts = Some(self.cached.facts.clone());
+        self.apply_unless_unchanged(&engine.kind, &key, Part::Status, body, facts)
+            .await
+    }
+
+    /// The skip rule: what we applied last to this very version, or what our managed fields say already, is not applied again.
+    async fn apply_unless_unchanged(
+        &mut self,
+        kind: &Kind,
+        key: &ObjectKey,
+        part: Part,
+        body: Value,
+        facts: Option<Facts>,
+    ) -> Result<(), Failure> {
+        let engine = self.engine;
+        let intent = hash_of_intent(&body);
+        let slot = (kind.clone(), key.clone(), part);
+        if let Some(facts) = facts {
+            let applied = Applied {
+                intent,
+                resource_version: facts.resource_version.clone(),
+            };
+            let remembered = engine.remember(self.key(), |memory| {
+                memory.applied.get(&slot) == Some(&applied)
+            });
+            if remembered || facts.applied(&engine.manager, part) == Some(intent) {
+                return Ok(());
+            }
+        }
+        self.writes += 1;
+        let written = self
+            .recorder
+            .apply(kind, key, part, &engine.manager, body)
+            .await?;
+        let resource_version = text(&written, "/metadata/resourceVersion")
+            .unwrap_or_default()
+            .to_owned();
+        engine.remember(self.key(), |memory| {
+            memory.applied.insert(
+                slot,
+                Applied {
+                    intent,
+                    resource_version,
+                },
+            )
+        });
+        Ok(())
+    }
+
+    /// Deletes what we applied for this object earlier and do not list any more: it must carry our owner label and be applied
+    /// by our field manager, since labels are copied by others. The kinds declared last go first.
+    async fn prune(&mut self, listed: &[Manifest]) -> Result<(), Failure> {
+        let engine = self.engine;
+        for store in engine.owned.iter().rev() {
+            let kind = store.kind();
+            for facts in store.owned_by(self.uid()) {
+                let wanted = listed
+                    .iter()
+                    .any(|manifest| manifest.kind == kind && manifest.key == facts.key);
+                let ours = facts.applied(&engine.manager, Part::Object).is_some();
+                let asked =
+                    engine.remember(self.key(), |memory| memory.deleted.contains(&facts.uid));
+                if wanted || !ours || asked || facts.deleting {
+                    continue;
+                }
+                self.writes += 1;
+                let preconditions = Preconditions {
+                    uid: Some(facts.uid.clone()),
+                    resource_version: None,
+                };
+                self.recorder
+                    .delete(&kind, &facts.key, preconditions)
+                    .await?;
+                engine.remember(self.key(), |memory| memory.deleted.insert(facts.uid));
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) async fn add_finalizer(&mut self, finalizer: &str) -> Result<(), Failure> {
+        let mut finalizers = self.object().finalizers().to_vec();
+        finalizers.push(finalizer.to_owned());
+        self.set_finalizers(&finalizers).await
+    }
+
+    pub(super) async fn remove_finalizer(&mut self) -> Result<(), Failure> {
+        let held = self.object().finalizers().iter();
+        let finalizers: Vec<_> = held
+            .filter(|held| Some(held.as_str()) != R::FINALIZER)
+            .cloned()
+            .collect();
+        self.set_finalizers(&finalizers).await
+    }
+
+    /// Guarded by the resourceVersion: finalizers of others must not be lost to a stale list.
+    async fn set_finalizers(&mut self, finalizers: &[String]) -> Result<(), Failure> {
+        let patch = json!({ "metadata": {
+            "uid": self.uid(),
+            "resourceVersion": self.cached.facts.resource_version,
+            "finalizers": finalizers,
+        } });
+        self.writes += 1;
+        self.recorder
+            .merge(&self.engine.kind, self.key(), patch)
+            .await?;
+        Ok(())
+    }
+
+    fn label_as_owned(&self, body: &mut Value) {
+        let labels = &mut body["metadata"]["labels"];
+        if !labels.is_object() {
+            *labels = json!({});
+        }
+        labels[labels::MANAGED_BY] = values::MANAGED_BY_BUTLER.into();
+        labels[labels::OWNER_UID] = self.uid().into();
+        labels[labels::OWNER_KIND] = self.engine.kind.kind.clone().into();
+    }
+
+    fn store_of(&self, kind: &Kind) -> Result<&Arc<dyn AnyStore>, Failure> {
+        self.engine.owned.iter().find(|store| store.kind() == *kind).ok_or_else(|| {
+            let message = format!(
+                "the controller {} plans a {kind} but does not declare that it owns any; this is a mistake in Butler, please report it",
+                R::NAME,
+            );
+            Failure::terminal(reasons::TERMINAL, message)
+        })
+    }
+}

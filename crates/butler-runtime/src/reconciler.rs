@@ -1,0 +1,167 @@
+//! What a controller is: it observes, plans and performs effects. Everything else is the engine's.
+
+use std::{fmt::Debug, future::Future, sync::Arc};
+
+use jiff::Timestamp;
+use kube::{Resource, core::object::HasStatus};
+use serde::{Serialize, de::DeserializeOwned};
+
+use crate::{
+    api_server::ApiServer,
+    cache::{AnyStore, Cacheable, Cached, Caches, Owned, Projection, Store, Whole},
+    failure::Failure,
+    object::ObjectKey,
+    plan::Plan,
+};
+
+/// What an object must be to be reconciled: a custom resource with a status.
+pub trait Reconcilable:
+    Cacheable + Resource<DynamicType = ()> + HasStatus + Serialize + DeserializeOwned + Clone + Debug
+{
+}
+impl<K> Reconcilable for K where
+    K: Cacheable
+        + Resource<DynamicType = ()>
+        + HasStatus
+        + Serialize
+        + DeserializeOwned
+        + Clone
+        + Debug
+{
+}
+
+/// A controller.
+pub trait Reconciler: Send + Sync + 'static {
+    /// Short name, in lower case: the field manager is `<component>/<name>`, and metrics and logs use it.
+    const NAME: &'static str;
+    /// Held on the object while there is something to tear down; `None` if deletion needs nothing from us.
+    const FINALIZER: Option<&'static str> = None;
+
+    /// What is reconciled.
+    type Object: Reconcilable;
+    /// What is shown.
+    type Status: Serialize + Clone + Debug + PartialEq + Send + Sync;
+    /// All that the plan depends on beside the object and the time.
+    type World: Send + Sync;
+    /// What server-side apply cannot do. Holds no secrets: plans are printed.
+    type Effect: Serialize + Clone + Debug + PartialEq + Send + Sync;
+
+    /// Declares what is watched, and which of our objects a change concerns.
+    fn sources(&self, sources: &mut Sources<'_, Self::Object>);
+
+    /// Reads the world. Caches cost nothing; API reads only where no cache can hold the answer.
+    fn observe(
+        &self,
+        object: &Self::Object,
+        context: &Context,
+    ) -> impl Future<Output = Result<Self::World, Failure>> + Send;
+
+    /// Decides. Pure: no client, no clock, no randomness; bad input is a status with a reason.
+    fn plan(
+        &self,
+        object: &Self::Object,
+        world: &Self::World,
+        now: Timestamp,
+    ) -> Plan<Self::Status, Self::Effect>;
+
+    /// Performs one effect, idempotently, keyed by the object's UID.
+    fn perform(
+        &self,
+        object: &Self::Object,
+        effect: &Self::Effect,
+        context: &Context,
+    ) -> impl Future<Output = Result<(), Failure>> + Send;
+}
+
+/// An effect that cannot be planned: for controllers whose whole work is applying.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub enum NoEffect {}
+
+/// What `observe` and `perform` may reach.
+#[derive(Clone)]
+pub struct Context {
+    api: Arc<dyn ApiServer>,
+    caches: Arc<Caches>,
+}
+
+impl Context {
+    pub(crate) fn new(api: Arc<dyn ApiServer>, caches: Arc<Caches>) -> Self {
+        Self { api, caches }
+    }
+
+    /// The API server. What is written through it is waited for in the caches before the next pass.
+    pub fn api(&self) -> &dyn ApiServer {
+        self.api.as_ref()
+    }
+
+    /// A cache that [`Reconciler::sources`] declared.
+    pub fn cache<P: Projection>(&self) -> Arc<Store<P>> {
+        self.caches.store()
+    }
+}
+
+/// Called with the key of an object that deserves a pass.
+pub type Enqueue = Arc<dyn Fn(ObjectKey) + Send + Sync>;
+
+/// Where a controller declares what it watches.
+pub struct Sources<'a, K: Reconcilable> {
+    caches: &'a Caches,
+    objects: Arc<Store<Whole<K>>>,
+    enqueue: Enqueue,
+    owned: Vec<Arc<dyn AnyStore>>,
+}
+
+impl<'a, K: Reconcilable> Sources<'a, K> {
+    pub(crate) fn new(caches: &'a Caches, enqueue: Enqueue) -> Self {
+        let objects = caches.store::<Whole<K>>();
+        let changed = Arc::clone(&enqueue);
+        objects.listen(move |change| changed(change.key.clone()));
+        Self {
+            caches,
+            objects,
+            enqueue,
+            owned: Vec::new(),
+        }
+    }
+
+    pub(crate) fn finish(self) -> (Arc<Store<Whole<K>>>, Vec<Arc<dyn AnyStore>>) {
+        (self.objects, self.owned)
+    }
+
+    /// Objects of this kind are applied and pruned by this controller; plans read nothing of them.
+    pub fn owns<C: Cacheable>(&mut self) {
+        self.owns_as::<Owned<C>>();
+    }
+
+    /// Objects of this kind are applied and pruned by this controller, and plans read this of them. The projection must
+    /// cover every object that carries our owner label.
+    pub fn owns_as<P: Projection>(&mut self) {
+        let store = self.caches.store::<P>();
+        let objects = Arc::clone(&self.objects);
+        let enqueue = Arc::clone(&self.enqueue);
+        store.listen(move |change| {
+            let owners = change
+                .sides()
+                .filter_map(|cached| cached.facts.owner.as_deref());
+            owners
+                .filter_map(|uid| objects.key_of(uid))
+                .for_each(|key| enqueue(key));
+        });
+        self.owned.push(store);
+    }
+
+    /// Plans read this; `concerns` tells which of our objects a changed one matters to.
+    pub fn reads<P: Projection>(
+        &mut self,
+        concerns: impl Fn(&Cached<P>, &Store<Whole<K>>) -> Vec<ObjectKey> + Send + Sync + 'static,
+    ) {
+        let objects = Arc::clone(&self.objects);
+        let enqueue = Arc::clone(&self.enqueue);
+        self.caches.store::<P>().listen(move |change| {
+            change
+                .sides()
+                .flat_map(|cached| concerns(cached, &objects))
+                .for_each(|key| enqueue(key));
+        });
+    }
+}

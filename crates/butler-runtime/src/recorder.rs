@@ -1,0 +1,133 @@
+//! Remembers what one pass wrote, so that the next one can wait until the caches show it.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use serde_json::Value;
+
+use crate::{
+    api_server::{Answer, ApiServer, Part, Preconditions},
+    cache::{AnyStore, Caches, revision},
+    object::{Kind, ObjectKey, text},
+};
+
+/// A write whose result some cache will show.
+pub(crate) struct Write {
+    store: Arc<dyn AnyStore>,
+    revision: u64,
+}
+
+impl Write {
+    /// Whether the cache shows it.
+    pub(crate) fn is_visible(&self) -> bool {
+        self.store.newest() >= self.revision
+    }
+}
+
+/// An API server that notes every write.
+pub(crate) struct Recorder {
+    api: Arc<dyn ApiServer>,
+    caches: Arc<Caches>,
+    writes: Mutex<Vec<Write>>,
+}
+
+impl Recorder {
+    pub(crate) fn new(api: Arc<dyn ApiServer>, caches: Arc<Caches>) -> Arc<Self> {
+        Arc::new(Self {
+            api,
+            caches,
+            writes: Mutex::default(),
+        })
+    }
+
+    /// What was written since the last call.
+    pub(crate) fn take(&self) -> Vec<Write> {
+        std::mem::take(&mut *self.writes.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn wrote(&self, kind: &Kind, body: &Value) {
+        let Some(version) = text(body, "/metadata/resourceVersion") else {
+            return;
+        };
+        let stores = self.caches.all().into_iter();
+        let stores = stores.filter(|store| store.kind() == *kind && covers(store.as_ref(), body));
+        let written = stores.map(|store| Write {
+            store,
+            revision: revision(version),
+        });
+        self.writes
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .extend(written);
+    }
+}
+
+/// Whether a store's selector, which is a mere label name, matches an object.
+fn covers(store: &dyn AnyStore, body: &Value) -> bool {
+    let labels = body.pointer("/metadata/labels");
+    store
+        .labels()
+        .is_none_or(|label| labels.is_some_and(|labels| labels.get(label).is_some()))
+}
+
+impl ApiServer for Recorder {
+    fn get<'a>(&'a self, kind: &'a Kind, key: &'a ObjectKey) -> Answer<'a, Option<Value>> {
+        self.api.get(kind, key)
+    }
+
+    fn list<'a>(
+        &'a self,
+        kind: &'a Kind,
+        namespace: Option<&'a str>,
+        labels: Option<&'a str>,
+    ) -> Answer<'a, Vec<Value>> {
+        self.api.list(kind, namespace, labels)
+    }
+
+    fn create<'a>(&'a self, kind: &'a Kind, key: &'a ObjectKey, body: Value) -> Answer<'a, Value> {
+        Box::pin(async move {
+            let written = self.api.create(kind, key, body).await?;
+            self.wrote(kind, &written);
+            Ok(written)
+        })
+    }
+
+    fn replace<'a>(&'a self, kind: &'a Kind, key: &'a ObjectKey, body: Value) -> Answer<'a, Value> {
+        Box::pin(async move {
+            let written = self.api.replace(kind, key, body).await?;
+            self.wrote(kind, &written);
+            Ok(written)
+        })
+    }
+
+    fn apply<'a>(
+        &'a self,
+        kind: &'a Kind,
+        key: &'a ObjectKey,
+        part: Part,
+        manager: &'a str,
+        body: Value,
+    ) -> Answer<'a, Value> {
+        Box::pin(async move {
+            let written = self.api.apply(kind, key, part, manager, body).await?;
+            self.wrote(kind, &written);
+            Ok(written)
+        })
+    }
+
+    fn merge<'a>(&'a self, kind: &'a Kind, key: &'a ObjectKey, patch: Value) -> Answer<'a, Value> {
+        Box::pin(async move {
+            let written = self.api.merge(kind, key, patch).await?;
+            self.wrote(kind, &written);
+            Ok(written)
+        })
+    }
+
+    fn delete<'a>(
+        &'a self,
+        kind: &'a Kind,
+        key: &'a ObjectKey,
+        preconditions: Preconditions,
+    ) -> Answer<'a, ()> {
+        self.api.delete(kind, key, preconditions)
+    }
+}
