@@ -17,7 +17,7 @@ impl Default for Backoff {
     fn default() -> Self {
         Self {
             shortest: Duration::from_millis(500),
-            longest: Duration::from_secs(300),
+            longest: Duration::from_mins(5),
         }
     }
 }

@@ -203,6 +203,8 @@ pub enum Delta {
     Delete(Value),
     /// All objects that exist: the watch began, or began anew.
     Reset(Vec<Value>),
+    /// The same when the objects themselves came one by one before: what is not among these keys is gone.
+    Complete(BTreeSet<ObjectKey>),
 }
 
 type Listener<P> = Box<dyn Fn(&Change<P>) + Send + Sync>;
@@ -330,20 +332,13 @@ impl<P: Projection> Store<P> {
         })
     }
 
-    fn reset(&self, bodies: Vec<Value>) -> Vec<Change<P>> {
-        let present: BTreeSet<_> = bodies.iter().map(ObjectKey::in_body).collect();
+    fn keep_only(&self, present: &BTreeSet<ObjectKey>) -> Vec<Change<P>> {
         let gone: Vec<_> = {
             let contents = read(&self.contents);
             let known = contents.objects.keys().chain(contents.malformed.keys());
-            known
-                .filter(|key| !present.contains(*key))
-                .cloned()
-                .collect()
+            known.filter(|key| !present.contains(*key)).cloned().collect()
         };
-        let gone = gone.into_iter().filter_map(|key| self.take(key, None));
-        let mut changes: Vec<_> = gone.collect();
-        changes.extend(bodies.into_iter().filter_map(|body| self.put(body)));
-        changes
+        gone.into_iter().filter_map(|key| self.take(key, None)).collect()
     }
 }
 
@@ -427,7 +422,7 @@ impl<P: Projection> AnyStore for Store<P> {
     }
 
     fn ingest(&self, delta: Delta) {
-        let complete = matches!(delta, Delta::Reset(_));
+        let complete = matches!(delta, Delta::Reset(_) | Delta::Complete(_));
         let changes = match delta {
             Delta::Upsert(body) => self.put(body).into_iter().collect(),
             Delta::Delete(body) => {
@@ -436,7 +431,12 @@ impl<P: Projection> AnyStore for Store<P> {
                     .into_iter()
                     .collect()
             }
-            Delta::Reset(bodies) => self.reset(bodies),
+            Delta::Reset(bodies) => {
+                let mut changes = self.keep_only(&bodies.iter().map(ObjectKey::in_body).collect());
+                changes.extend(bodies.into_iter().filter_map(|body| self.put(body)));
+                changes
+            }
+            Delta::Complete(present) => self.keep_only(&present),
         };
         if complete {
             self.synced.send_replace(true);

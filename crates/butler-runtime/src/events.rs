@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use crate::{
-    api_server::{ApiServer, Cause},
+    api_server::{ApiError, ApiServer, Cause},
     object::{Kind, ObjectKey},
     plan::{Note, Severity},
 };
@@ -77,7 +77,7 @@ async fn count_again(
     kind: &Kind,
     key: &ObjectKey,
     now: Timestamp,
-) -> Result<(), crate::api_server::ApiError> {
+) -> Result<(), ApiError> {
     let known = api.get(kind, key).await?;
     let count = known
         .and_then(|event| event.pointer("/series/count").and_then(Value::as_i64))
@@ -92,13 +92,8 @@ fn event_name(controller: &str, subject: &Subject<'_>, note: &Note) -> String {
         hasher.update(part.as_bytes());
         hasher.update([0]);
     }
-    let digest: String = hasher
-        .finalize()
-        .iter()
-        .take(8)
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
-    format!("{}.{digest}", subject.key.name)
+    let digest = hasher.finalize().iter().take(8).fold(0_u64, |sum, byte| (sum << 8) | u64::from(*byte));
+    format!("{}.{digest:016x}", subject.key.name)
 }
 
 fn event(

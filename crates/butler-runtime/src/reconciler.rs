@@ -100,13 +100,16 @@ impl Context {
     }
 }
 
+/// The cache of the objects a controller reconciles.
+pub type Objects<K> = Arc<Store<Whole<K>>>;
+
 /// Called with the key of an object that deserves a pass.
 pub type Enqueue = Arc<dyn Fn(ObjectKey) + Send + Sync>;
 
 /// Where a controller declares what it watches.
 pub struct Sources<'a, K: Reconcilable> {
     caches: &'a Caches,
-    objects: Arc<Store<Whole<K>>>,
+    objects: Objects<K>,
     enqueue: Enqueue,
     owned: Vec<Arc<dyn AnyStore>>,
 }
@@ -124,7 +127,7 @@ impl<'a, K: Reconcilable> Sources<'a, K> {
         }
     }
 
-    pub(crate) fn finish(self) -> (Arc<Store<Whole<K>>>, Vec<Arc<dyn AnyStore>>) {
+    pub(crate) fn into_parts(self) -> (Objects<K>, Vec<Arc<dyn AnyStore>>) {
         (self.objects, self.owned)
     }
 

@@ -23,12 +23,12 @@ use serde_json::{Value, json};
 use crate::{
     api_server::{ApiServer, Part},
     backoff::Backoff,
-    cache::{AnyStore, Cached, Caches, Malformed, Store, Whole},
+    cache::{AnyStore, Cached, Caches, Malformed, Whole},
     events::{Subject, publish},
     failure::{Class, Failure},
     object::{Kind, ObjectKey},
     plan::{Next, Note, Plan},
-    reconciler::{Context, Enqueue, Reconciler, Sources},
+    reconciler::{Context, Enqueue, Objects, Reconciler, Sources},
     recorder::Recorder,
 };
 use memory::Memory;
@@ -73,7 +73,7 @@ pub struct Engine<R: Reconciler> {
     kind: Kind,
     api: Arc<dyn ApiServer>,
     caches: Arc<Caches>,
-    objects: Arc<Store<Whole<R::Object>>>,
+    objects: Objects<R::Object>,
     owned: Vec<Arc<dyn AnyStore>>,
     backoff: Backoff,
     memories: Mutex<BTreeMap<ObjectKey, Memory>>,
@@ -93,7 +93,7 @@ impl<R: Reconciler> Engine<R> {
     ) -> Self {
         let mut sources = Sources::new(&caches, enqueue);
         reconciler.sources(&mut sources);
-        let (objects, owned) = sources.finish();
+        let (objects, owned) = sources.into_parts();
         Self {
             manager: format!("{component}/{}", R::NAME),
             kind: Kind::of::<R::Object>(),
@@ -127,13 +127,11 @@ impl<R: Reconciler> Engine<R> {
     /// One pass over one object.
     pub async fn pass(&self, key: &ObjectKey, now: Timestamp) -> Report {
         let Some(cached) = self.objects.get(key) else {
-            return match self.objects.malformed(key) {
-                Some(malformed) => self.report_malformed(key, &malformed, now).await,
-                None => {
-                    self.memories().remove(key);
-                    Report::quiet(Verdict::Forget)
-                }
-            };
+            if let Some(malformed) = self.objects.malformed(key) {
+                return self.report_malformed(key, &malformed, now).await;
+            }
+            self.memories().remove(key);
+            return Report::quiet(Verdict::Forget);
         };
         if let Some(left) = self.remember(key, |memory| memory.caches_behind(now)) {
             return Report::quiet(Verdict::After(left.unsigned_abs()));
