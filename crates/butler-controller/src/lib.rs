@@ -1,1 +1,11 @@
-//! Placeholder.
+//! The controllers of the management cluster.
+//!
+//! Each module is one controller and reads top-down: `mod.rs` says what it owns, watches, writes and which conditions it sets;
+//! `observe.rs` reads, `plan.rs` decides. [`run`] wires them into a process. What several controllers read of a kind is in
+//! [`projections`], so that they share one watch.
+
+pub mod butler_config;
+pub mod metrics;
+pub mod projections;
+pub mod provider_config;
+pub mod run;

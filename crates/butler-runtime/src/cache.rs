@@ -266,6 +266,18 @@ impl<P: Projection> Store<P> {
         read(&self.contents).objects.values().cloned().collect()
     }
 
+    /// The keys of all objects.
+    pub fn keys(&self) -> Vec<ObjectKey> {
+        self.keys_where(|_| true)
+    }
+
+    /// The keys of the objects that `matches`.
+    pub fn keys_where(&self, matches: impl Fn(&Cached<P>) -> bool) -> Vec<ObjectKey> {
+        let contents = read(&self.contents);
+        let matching = contents.objects.iter().filter(|(_, cached)| matches(cached));
+        matching.map(|(key, _)| key.clone()).collect()
+    }
+
     /// How many objects there are.
     pub fn len(&self) -> usize {
         read(&self.contents).objects.len()
@@ -336,9 +348,14 @@ impl<P: Projection> Store<P> {
         let gone: Vec<_> = {
             let contents = read(&self.contents);
             let known = contents.objects.keys().chain(contents.malformed.keys());
-            known.filter(|key| !present.contains(*key)).cloned().collect()
+            known
+                .filter(|key| !present.contains(*key))
+                .cloned()
+                .collect()
         };
-        gone.into_iter().filter_map(|key| self.take(key, None)).collect()
+        gone.into_iter()
+            .filter_map(|key| self.take(key, None))
+            .collect()
     }
 }
 

@@ -31,6 +31,24 @@ impl From<bool> for Answer {
     }
 }
 
+/// What a condition will say, found out before it is known where it will be said.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// Whether it holds.
+    pub answer: Answer,
+    /// CamelCase reason.
+    pub reason: &'static str,
+    /// What is so, and what to do about it.
+    pub message: String,
+}
+
+impl Finding {
+    /// A finding.
+    pub fn new(answer: impl Into<Answer>, reason: &'static str, message: impl Into<String>) -> Self {
+        Self { answer: answer.into(), reason, message: message.into() }
+    }
+}
+
 /// Conditions in the making. Those not said again vanish.
 #[derive(Clone, Debug)]
 pub struct Conditions<'a> {
@@ -79,6 +97,12 @@ impl<'a> Conditions<'a> {
             last_transition_time,
         });
         self
+    }
+
+    /// Says a finding.
+    #[must_use]
+    pub fn tell(self, type_: &str, finding: Finding) -> Self {
+        self.say(type_, finding.answer, finding.reason, finding.message)
     }
 
     /// The conditions said.

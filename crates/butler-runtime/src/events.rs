@@ -92,7 +92,11 @@ fn event_name(controller: &str, subject: &Subject<'_>, note: &Note) -> String {
         hasher.update(part.as_bytes());
         hasher.update([0]);
     }
-    let digest = hasher.finalize().iter().take(8).fold(0_u64, |sum, byte| (sum << 8) | u64::from(*byte));
+    let digest = hasher
+        .finalize()
+        .iter()
+        .take(8)
+        .fold(0_u64, |sum, byte| (sum << 8) | u64::from(*byte));
     format!("{}.{digest:016x}", subject.key.name)
 }
 

@@ -185,9 +185,7 @@ fn canonical_quantity(value: &Value) -> String {
     let text = value
         .as_str()
         .map_or_else(|| value.to_string(), str::to_owned);
-    butler_api::Quantity(text.clone())
-        .canonical()
-        .unwrap_or(text)
+    butler_api::Quantity(text.clone()).canonical().map_or(text, |quantity| quantity.0)
 }
 
 #[cfg(test)]

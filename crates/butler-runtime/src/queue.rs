@@ -25,7 +25,11 @@ pub struct Schedule<T> {
 
 impl<T> Default for Schedule<T> {
     fn default() -> Self {
-        Self { due: BTreeMap::new(), order: BTreeSet::new(), working: BTreeSet::new() }
+        Self {
+            due: BTreeMap::new(),
+            order: BTreeSet::new(),
+            working: BTreeSet::new(),
+        }
     }
 }
 
@@ -45,7 +49,10 @@ impl<T: Copy + Ord> Schedule<T> {
     /// The next key whose time has come and that nobody works on.
     pub fn take(&mut self, now: T) -> Option<ObjectKey> {
         let ready = self.order.iter().take_while(|(at, _)| *at <= now);
-        let (at, key) = ready.into_iter().find(|(_, key)| !self.working.contains(key)).cloned()?;
+        let (at, key) = ready
+            .into_iter()
+            .find(|(_, key)| !self.working.contains(key))
+            .cloned()?;
         self.order.remove(&(at, key.clone()));
         self.due.remove(&key);
         self.working.insert(key.clone());
@@ -59,7 +66,10 @@ impl<T: Copy + Ord> Schedule<T> {
 
     /// When the next key that nobody works on is due.
     pub fn next_due(&self) -> Option<T> {
-        self.order.iter().find(|(_, key)| !self.working.contains(key)).map(|(at, _)| *at)
+        self.order
+            .iter()
+            .find(|(_, key)| !self.working.contains(key))
+            .map(|(at, _)| *at)
     }
 
     /// How many keys wait.

@@ -38,7 +38,10 @@ pub async fn feed(client: Client, store: Arc<dyn AnyStore>) {
     }
 }
 
-async fn follow<K: Serialize>(events: impl Stream<Item = Result<Event<K>, watcher::Error>>, store: Arc<dyn AnyStore>) {
+async fn follow<K: Serialize>(
+    events: impl Stream<Item = Result<Event<K>, watcher::Error>>,
+    store: Arc<dyn AnyStore>,
+) {
     let mut events = pin!(events);
     let mut listed = BTreeSet::new();
     while let Some(event) = events.next().await {
@@ -66,5 +69,7 @@ async fn follow<K: Serialize>(events: impl Stream<Item = Result<Event<K>, watche
 }
 
 fn body_of<K: Serialize>(object: &K) -> Option<serde_json::Value> {
-    serde_json::to_value(object).inspect_err(|error| tracing::error!(%error, "an object has no JSON form")).ok()
+    serde_json::to_value(object)
+        .inspect_err(|error| tracing::error!(%error, "an object has no JSON form"))
+        .ok()
 }

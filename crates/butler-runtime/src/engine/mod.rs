@@ -159,6 +159,15 @@ impl<R: Reconciler> Engine<R> {
         report
     }
 
+    /// Notes that a pass panicked. Nothing is written: the defect may be in what we would write.
+    pub(crate) fn panicked(&self, key: &ObjectKey, message: &str) -> Report {
+        let failure = Failure::terminal(
+            reasons::TERMINAL,
+            format!("the controller panicked: {message}"),
+        );
+        self.failed(key, 0, failure)
+    }
+
     async fn pass_with(
         &self,
         cached: &Cached<Whole<R::Object>>,
@@ -195,7 +204,7 @@ impl<R: Reconciler> Engine<R> {
         }
         if deleting && plan.next == Next::Done {
             return match hands.remove_finalizer().await {
-                Ok(()) => self.concluded(hands, Verdict::AwaitChange, None),
+                Ok(()) => self.concluded(hands, Verdict::AwaitChange),
                 Err(failure) => self.conclude_failed(hands, None, failure, now).await,
             };
         }
@@ -219,7 +228,7 @@ impl<R: Reconciler> Engine<R> {
             Next::AwaitChange | Next::Done => Verdict::AwaitChange,
             Next::After(wait) => Verdict::After(wait),
         };
-        self.concluded(hands, verdict, None)
+        self.concluded(hands, verdict)
     }
 
     /// The end of a pass that failed: the status says so, once.
@@ -245,7 +254,11 @@ impl<R: Reconciler> Engine<R> {
     }
 
     fn fail(&self, hands: &Hands<'_, R>, failure: Failure) -> Report {
-        let failures = self.remember(hands.key(), |memory| {
+        self.failed(hands.key(), hands.writes(), failure)
+    }
+
+    fn failed(&self, key: &ObjectKey, writes: usize, failure: Failure) -> Report {
+        let failures = self.remember(key, |memory| {
             memory.failures = memory.failures.saturating_add(1);
             memory.failures
         });
@@ -257,29 +270,24 @@ impl<R: Reconciler> Engine<R> {
         let wait = self.backoff.after(failures, failure.class, jitter);
         Report {
             verdict: Verdict::After(wait),
-            writes: hands.writes(),
+            writes,
             failure: Some(failure),
         }
     }
 
-    fn concluded(
-        &self,
-        hands: &Hands<'_, R>,
-        verdict: Verdict,
-        failure: Option<Failure>,
-    ) -> Report {
+    fn concluded(&self, hands: &Hands<'_, R>, verdict: Verdict) -> Report {
         self.remember(hands.key(), |memory| memory.failures = 0);
         Report {
             verdict,
             writes: hands.writes(),
-            failure,
+            failure: None,
         }
     }
 
     async fn pause(&self, hands: &mut Hands<'_, R>, now: Timestamp) -> Report {
         let status = status::paused(&hands.status(), hands.generation(), now);
         match hands.write_status(status).await {
-            Ok(()) => self.concluded(hands, Verdict::AwaitChange, None),
+            Ok(()) => self.concluded(hands, Verdict::AwaitChange),
             Err(failure) => self.fail(hands, failure),
         }
     }

@@ -1,0 +1,58 @@
+# The verbs of the house. `make` alone lists them. Anything with logic lives in xtask/.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+# Binaries of Kubernetes and the cargo target directory, shared by all checkouts of a machine.
+BUTLER_CACHE ?= $(HOME)/.cache/butler
+CARGO_TARGET_DIR ?= $(BUTLER_CACHE)/target
+TOOLS := $(BUTLER_CACHE)/tools
+SKIPPED := $(CARGO_TARGET_DIR)/skipped-tests.log
+CARGO_DENY_VERSION := 0.20.2
+export BUTLER_CACHE CARGO_TARGET_DIR
+export PATH := $(HOME)/.cargo/bin:$(TOOLS)/bin:$(PATH)
+
+.PHONY: help
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: prepare
+prepare:
+	@scripts/prepare
+
+.PHONY: build
+build: prepare ## Build the binaries, optimised, and say where they are
+	cargo build --release --bin butler
+	@ls -l $(CARGO_TARGET_DIR)/release/butler
+
+.PHONY: run
+run: prepare ## Run the controllers against the cluster of your kubeconfig
+	cargo run --bin butler -- controller --leader-elect=false
+
+.PHONY: test
+test: prepare ## Run every test; builds or finds the Kubernetes binaries it needs
+	cargo xtask assets
+	@rm -f $(SKIPPED)
+	BUTLER_SKIP_LOG=$(SKIPPED) cargo test --workspace
+	@if [ -s $(SKIPPED) ]; then echo "Skipped on this machine:"; sort -u $(SKIPPED); else echo "Skipped on this machine: nothing"; fi
+
+.PHONY: lint
+lint: prepare $(TOOLS)/bin/cargo-deny ## Check format, lints, layers, generated files, licences and documentation
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets -- -D warnings
+	cargo xtask check-layers
+	cargo xtask generate --check
+	cargo deny --offline --all-features check bans licenses sources
+	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --quiet
+
+.PHONY: generate
+generate: prepare ## Write the generated files anew: custom resource definitions and their chart
+	cargo xtask generate
+
+.PHONY: bench
+bench: prepare ## Measure what we hold ourselves to
+	cargo xtask assets
+	cargo run --release --package butler-bench
+
+$(TOOLS)/bin/cargo-deny:
+	cargo install --quiet --locked cargo-deny --version $(CARGO_DENY_VERSION) --root $(TOOLS)

@@ -1,0 +1,92 @@
+//! `ProviderConfig`: access to an infrastructure.
+//!
+//! | | |
+//! |---|---|
+//! | reconciles | ProviderConfig |
+//! | watches | Secret (metadata), Team (metadata), NetworkPool, TenantCluster |
+//! | writes | nothing but the status; the finalizer is held while a tenant cluster uses the provider |
+//! | conditions | `CredentialsValid`, `PoolAvailable` (address pools in use), `QuotaSatisfied` (limits set), `Ready` |
+//!
+//! Credentials are read once per version of their Secret and only their shape is kept: whether a key is there and whether its
+//! value can be what it should be.
+
+mod credentials;
+mod observe;
+mod plan;
+
+use butler_api::{
+    butler::{
+        provider_config::{ProviderConfig, ProviderConfigStatus},
+        team::Team,
+    },
+    keys::finalizers,
+};
+use butler_runtime::{
+    cache::Metadata,
+    failure::Failure,
+    object::ObjectKey,
+    plan::Plan,
+    reconciler::{Context, NoEffect, Reconciler, Sources},
+};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Secret;
+
+use crate::projections::{NetworkPoolFacts, TenantClusterFacts};
+pub use credentials::CredentialsShape;
+pub use observe::World;
+
+/// The controller of [`ProviderConfig`].
+#[derive(Debug, Default)]
+pub struct ProviderConfigReconciler {
+    shapes: credentials::Shapes,
+}
+
+impl Reconciler for ProviderConfigReconciler {
+    const NAME: &'static str = "providerconfig";
+    const FINALIZER: Option<&'static str> = Some(finalizers::PROVIDER_CONFIG);
+
+    type Object = ProviderConfig;
+    type Status = ProviderConfigStatus;
+    type World = World;
+    type Effect = NoEffect;
+
+    fn sources(&self, sources: &mut Sources<'_, ProviderConfig>) {
+        sources.reads::<Metadata<Secret>>(|secret, providers| {
+            let uses = |provider: &ProviderConfig| observe::credentials_key(provider).as_ref() == Some(&secret.facts.key);
+            providers.keys_where(|provider| uses(&provider.value.0))
+        });
+        sources.reads::<Metadata<Team>>(|team, providers| {
+            let belongs = |provider: &ProviderConfig| observe::team(provider) == Some(team.facts.key.name.as_str());
+            providers.keys_where(|provider| belongs(&provider.value.0))
+        });
+        sources.reads::<NetworkPoolFacts>(|pool, providers| {
+            let uses = |provider: &ProviderConfig| observe::pools(provider).contains(&pool.facts.key);
+            providers.keys_where(|provider| uses(&provider.value.0))
+        });
+        sources.reads::<TenantClusterFacts>(|cluster, providers| {
+            let named = cluster.value.provider.iter().filter(|key| providers.get(key).is_some());
+            named.cloned().collect()
+        });
+    }
+
+    async fn observe(&self, provider: &ProviderConfig, context: &Context) -> Result<World, Failure> {
+        observe::observe(provider, &self.shapes, context).await
+    }
+
+    fn plan(&self, provider: &ProviderConfig, world: &World, now: Timestamp) -> Plan<ProviderConfigStatus, NoEffect> {
+        plan::plan(provider, world, now)
+    }
+
+    async fn perform(&self, _: &ProviderConfig, effect: &NoEffect, _: &Context) -> Result<(), Failure> {
+        match *effect {}
+    }
+}
+
+/// The namespace a provider's references lead to when they name none.
+fn own_namespace(provider: &ProviderConfig) -> &str {
+    provider.metadata.namespace.as_deref().unwrap_or_default()
+}
+
+fn key_in(provider: &ProviderConfig, namespace: Option<&str>, name: &str) -> ObjectKey {
+    ObjectKey::namespaced(namespace.unwrap_or_else(|| own_namespace(provider)), name)
+}

@@ -1,0 +1,91 @@
+//! What the plan for a provider depends on. Cached, but for the Secret's content, which is read once per version.
+
+use std::collections::BTreeMap;
+
+use butler_api::butler::{
+    provider_config::{NetworkMode, ProviderConfig, ScopeType},
+    team::Team,
+};
+use butler_runtime::{cache::Metadata, failure::Failure, object::ObjectKey, reconciler::Context};
+use k8s_openapi::api::core::v1::Secret;
+
+use super::{
+    credentials::{CredentialsShape, Shapes},
+    key_in,
+};
+use crate::projections::{NetworkPoolFacts, TenantClusterFacts};
+
+/// The world around a provider.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct World {
+    /// The credentials' shape; `None` if their Secret does not exist or none is named.
+    pub credentials: Option<CredentialsShape>,
+    /// Whether the team it belongs to exists.
+    pub team_exists: bool,
+    /// The address pools it names: `None` if one does not exist, else how many addresses it still has, if it said so.
+    pub pools: BTreeMap<ObjectKey, Option<Option<i32>>>,
+    /// What the teams run on it.
+    pub usage: BTreeMap<String, Usage>,
+    /// The clusters that run on it.
+    pub clusters: Vec<ObjectKey>,
+}
+
+/// What a team runs on a provider.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Clusters.
+    pub clusters: i32,
+    /// Worker nodes of these.
+    pub nodes: i32,
+}
+
+pub(super) async fn observe(provider: &ProviderConfig, shapes: &Shapes, context: &Context) -> Result<World, Failure> {
+    let key = ObjectKey::of(provider);
+    let teams = context.cache::<Metadata<Team>>();
+    let pool_cache = context.cache::<NetworkPoolFacts>();
+    let users = context.cache::<TenantClusterFacts>().list();
+    let mut world = World {
+        credentials: credentials(provider, shapes, context).await?,
+        team_exists: team(provider).is_some_and(|team| teams.get(&ObjectKey::cluster(team)).is_some()),
+        ..World::default()
+    };
+    for pool in pools(provider) {
+        let facts = pool_cache.get(&pool).map(|pool| pool.value.available);
+        world.pools.insert(pool, facts);
+    }
+    for cluster in users.iter().map(|user| &user.value).filter(|user| user.provider.as_ref() == Some(&key)) {
+        let usage = world.usage.entry(cluster.team.clone()).or_default();
+        usage.clusters = usage.clusters.saturating_add(1);
+        usage.nodes = usage.nodes.saturating_add(cluster.workers);
+        world.clusters.push(cluster.key.clone());
+    }
+    Ok(world)
+}
+
+async fn credentials(provider: &ProviderConfig, shapes: &Shapes, context: &Context) -> Result<Option<CredentialsShape>, Failure> {
+    let Some(key) = credentials_key(provider) else { return Ok(None) };
+    let Some(secret) = context.cache::<Metadata<Secret>>().get(&key) else {
+        shapes.forget(&key);
+        return Ok(None);
+    };
+    shapes.of(provider, &key, &secret.facts.resource_version, context.api()).await.map(Some)
+}
+
+/// The Secret that holds the credentials.
+pub(super) fn credentials_key(provider: &ProviderConfig) -> Option<ObjectKey> {
+    let reference = provider.spec.credentials_ref.as_ref()?;
+    Some(key_in(provider, reference.namespace.as_deref(), &reference.name))
+}
+
+/// The team it belongs to, if to one.
+pub(super) fn team(provider: &ProviderConfig) -> Option<&str> {
+    let scope = provider.spec.scope.as_ref().filter(|scope| scope.kind == ScopeType::Team)?;
+    scope.team_ref.as_ref().map(|team| team.name.as_str())
+}
+
+/// The address pools it gives addresses from.
+pub(super) fn pools(provider: &ProviderConfig) -> Vec<ObjectKey> {
+    let network = provider.spec.network.as_ref().filter(|network| network.mode == NetworkMode::Ipam);
+    let references = network.into_iter().flat_map(|network| &network.pool_refs);
+    references.map(|pool| key_in(provider, None, &pool.name)).collect()
+}

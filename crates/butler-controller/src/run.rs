@@ -1,0 +1,118 @@
+//! The process `butler controller`: its flags, and the controllers wired together.
+
+use std::{fmt, net::SocketAddr, path::PathBuf, str::FromStr};
+
+use butler_api::keys::names;
+use butler_runtime::{
+    client::{self, ClientError, Component},
+    controller::ControllerSettings,
+    leader::LeaseName,
+    manager::{Manager, ManagerError, ManagerOptions},
+    shutdown::Shutdown,
+};
+
+use crate::{butler_config::ButlerConfigReconciler, metrics, provider_config::ProviderConfigReconciler};
+
+/// The component's name: its Deployment, ServiceAccount, field manager and user agent.
+pub const COMPONENT: &str = "butler-controller";
+
+/// Where to listen: `:8080` on all addresses, `127.0.0.1:8080` on one, `0` nowhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BindAddress(Option<SocketAddr>);
+
+/// A bind address that cannot be one.
+#[derive(Debug, thiserror::Error)]
+#[error("write an address and port such as 127.0.0.1:8080, a port such as :8080, or 0 to listen nowhere")]
+pub struct BindAddressError;
+
+impl FromStr for BindAddress {
+    type Err = BindAddressError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if text == "0" {
+            return Ok(Self(None));
+        }
+        let all = text.strip_prefix(':').map(|port| format!("0.0.0.0:{port}"));
+        all.as_deref().unwrap_or(text).parse().map(|address| Self(Some(address))).map_err(|_| BindAddressError)
+    }
+}
+
+impl fmt::Display for BindAddress {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(address) => address.fmt(formatter),
+            None => formatter.write_str("0"),
+        }
+    }
+}
+
+/// Flags of `butler controller`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Arguments {
+    /// The kubeconfig of the management cluster; without it KUBECONFIG, the service account or ~/.kube/config
+    #[arg(long, value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+    /// Where /metrics is served
+    #[arg(long, value_name = "ADDRESS", default_value = ":8080")]
+    pub metrics_bind_address: BindAddress,
+    /// Where /healthz and /readyz are served
+    #[arg(long, value_name = "ADDRESS", default_value = ":8081")]
+    pub health_probe_bind_address: BindAddress,
+    /// Work only while holding the lease, so that several replicas can run
+    #[arg(long, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true")]
+    pub leader_elect: bool,
+    /// The namespace of the lease
+    #[arg(long, value_name = "NAMESPACE", env = "POD_NAMESPACE", default_value = names::SYSTEM_NAMESPACE)]
+    pub leader_election_namespace: String,
+}
+
+/// Why the process ended.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// There is no way to the management cluster.
+    #[error("could not connect to the management cluster")]
+    Client(#[from] ClientError),
+    /// It ended while running.
+    #[error("the controllers stopped")]
+    Manager(#[from] ManagerError),
+}
+
+/// Runs the controllers until the shutdown.
+pub async fn run(arguments: Arguments, version: &str, shutdown: Shutdown) -> Result<(), RunError> {
+    client::install_crypto();
+    let component = Component::new(COMPONENT, version)?;
+    let configuration = client::configuration(arguments.kubeconfig.as_deref()).await?;
+    let client = client::client(configuration, &component)?;
+
+    let mut manager = Manager::new(client, component);
+    manager.add(ButlerConfigReconciler, ControllerSettings { workers: 1, ..ControllerSettings::default() });
+    manager.add(ProviderConfigReconciler::default(), ControllerSettings::default());
+    metrics::register(manager.metrics(), manager.caches());
+
+    let lease = LeaseName {
+        namespace: arguments.leader_election_namespace,
+        name: names::CONTROLLER_LEASE.to_owned(),
+    };
+    let options = ManagerOptions {
+        lease: arguments.leader_elect.then_some(lease),
+        health: arguments.health_probe_bind_address.0,
+        metrics: arguments.metrics_bind_address.0,
+        ..ManagerOptions::default()
+    };
+    manager.run(options, shutdown).await?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bind_addresses_are_read_as_operators_write_them() {
+        let read = |text: &str| text.parse::<BindAddress>().map(|address| address.to_string());
+        assert_eq!(read(":8080").unwrap(), "0.0.0.0:8080");
+        assert_eq!(read("127.0.0.1:1").unwrap(), "127.0.0.1:1");
+        assert_eq!(read("0").unwrap(), "0");
+        assert!(read("localhost").unwrap_err().to_string().contains("such as 127.0.0.1:8080"));
+    }
+}
