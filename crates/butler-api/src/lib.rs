@@ -5,6 +5,11 @@
 //!
 //! Must not: hold a client, read a clock, or decide anything about a cluster. Everything here is data.
 
+#![expect(
+    unreachable_pub,
+    reason = "the KubeSchema derive repeats a kind's `pub struct` inside a function"
+)]
+
 pub mod butler;
 pub mod cluster_api;
 pub mod conditions;

@@ -1,1 +1,534 @@
-//! To be written.
+//! `ButlerConfig`: settings of the whole platform. There is one, and it is named `butler`.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use kube::{CustomResource, KubeSchema};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::Quantity;
+use crate::reference::{LocalReference, SecretReference};
+
+/// Settings of the whole platform.
+#[derive(CustomResource, KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[kube(
+    group = "butler.butlerlabs.dev",
+    version = "v1alpha1",
+    kind = "ButlerConfig",
+    plural = "butlerconfigs",
+    shortname = "bc",
+    status = "ButlerConfigStatus",
+    derive = "PartialEq",
+    doc = "Settings of the whole platform. There is one, and it is named butler.",
+    validation = kube::core::Rule::new("self.metadata.name == 'butler'")
+        .message("metadata.name must be butler: there is one ButlerConfig for the whole platform"),
+    printcolumn(name = "Mode", type_ = "string", json_path = ".spec.multiTenancy.mode"),
+    printcolumn(name = "Git", type_ = "string", json_path = ".spec.gitProvider.type"),
+    printcolumn(name = "Teams", type_ = "integer", json_path = ".status.teamCount"),
+    printcolumn(name = "Clusters", type_ = "integer", json_path = ".status.clusterCount"),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+)]
+#[serde(rename_all = "camelCase")]
+pub struct ButlerConfigSpec {
+    /// Whether clusters must belong to teams.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub multi_tenancy: Option<MultiTenancy>,
+    /// Namespace of the clusters that belong to no team. Butler makes it unless teams are enforced.
+    #[serde(default = "default_namespace")]
+    #[schemars(length(min = 1, max = 63), regex(pattern = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"))]
+    pub default_namespace: String,
+    /// Which implementation hosts the control planes of tenant clusters.
+    #[serde(default)]
+    pub control_plane_provider: ControlPlaneProvider,
+    /// ProviderConfig, in butler-system, of clusters that name none. Without it the one named `default` is used.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub default_provider_config_ref: Option<LocalReference>,
+    /// How the API servers of tenant clusters are reached from outside the management cluster.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub control_plane_exposure: Option<ControlPlaneExposure>,
+    /// CPU and memory of hosted control planes that ask for none themselves.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub default_control_plane_resources: Option<ControlPlaneResources>,
+    /// Limits of teams that set none themselves.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub default_team_limits: Option<DefaultTeamLimits>,
+    /// Versions of platform addons that a cluster gets when it names none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub default_addon_versions: Option<DefaultAddonVersions>,
+    /// Time servers of new machines; the operating system's own if empty.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub default_time_servers: Vec<String>,
+    /// SSH public key that may log in to every new machine, as one line of an authorized_keys file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ssh_authorized_key: Option<String>,
+    /// Git service that cluster configuration is exported to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub git_provider: Option<GitProvider>,
+    /// Where machine images come from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image_factory: Option<ImageFactory>,
+    /// Record of what people changed through the server.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub audit: Option<Audit>,
+    /// Who is told when something happens.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub notifications: Option<Notifications>,
+    /// Collection of logs, metrics and traces from tenant clusters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observability: Option<Observability>,
+}
+
+fn default_namespace() -> String {
+    crate::keys::names::DEFAULT_TENANT_NAMESPACE.to_owned()
+}
+
+/// Whether clusters must belong to teams.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct MultiTenancy {
+    /// `Enforced`: every cluster belongs to a team. `Optional`: it may. `Disabled`: teams are not looked at.
+    #[serde(default)]
+    pub mode: MultiTenancyMode,
+}
+
+/// Whether clusters must belong to teams.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+pub enum MultiTenancyMode {
+    /// Every cluster belongs to a team and lives in its namespace.
+    Enforced,
+    /// A cluster may belong to a team; others live in the default namespace.
+    Optional,
+    /// All clusters live in the default namespace.
+    #[default]
+    Disabled,
+}
+
+/// Which implementation hosts control planes.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum ControlPlaneProvider {
+    /// Butler's own.
+    #[default]
+    Steward,
+    /// Kamaji, installed beside Butler.
+    Kamaji,
+}
+
+/// How API servers of tenant clusters are reached.
+#[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[x_kube(
+    validation = kube::core::Rule::new("self.mode != 'Gateway' || has(self.gatewayRef)")
+        .message("gatewayRef is required when mode is Gateway")
+)]
+pub struct ControlPlaneExposure {
+    /// `LoadBalancer`: an address for each cluster. `Ingress` or `Gateway`: one address for all, told apart by name.
+    #[serde(default)]
+    pub mode: ExposureMode,
+    /// Domain under which each cluster gets a name, for `Ingress` and `Gateway`; a leading `*.` may be written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hostname: Option<String>,
+    /// Ingress class to use; the cluster's default class if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ingress_class_name: Option<String>,
+    /// Which ingress controller it is, so that TLS passthrough is asked for in its own words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub controller_type: Option<IngressController>,
+    /// Gateway to attach to, written `namespace/name`. Required for `Gateway`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gateway_ref: Option<String>,
+}
+
+/// How API servers of tenant clusters are reached.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+pub enum ExposureMode {
+    /// An address for each cluster.
+    #[default]
+    LoadBalancer,
+    /// One ingress controller for all, by TLS server name.
+    Ingress,
+    /// One Gateway for all, by TLS server name.
+    Gateway,
+}
+
+/// Ingress controllers whose way of TLS passthrough is known.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum IngressController {
+    /// HAProxy.
+    Haproxy,
+    /// ingress-nginx.
+    Nginx,
+    /// Traefik.
+    Traefik,
+    /// Any other; no annotations are written.
+    Generic,
+}
+
+/// CPU and memory of the parts of a hosted control plane.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ControlPlaneResources {
+    /// kube-apiserver.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub api_server: Option<ComponentResources>,
+    /// kube-controller-manager.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub controller_manager: Option<ComponentResources>,
+    /// kube-scheduler.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scheduler: Option<ComponentResources>,
+}
+
+/// CPU and memory of one container.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ComponentResources {
+    /// What is set aside for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requests: Option<CpuAndMemory>,
+    /// What it may use at most.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limits: Option<CpuAndMemory>,
+}
+
+/// An amount of CPU and memory.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CpuAndMemory {
+    /// CPU in cores: `500m`, `2`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<Quantity>,
+    /// Memory in bytes: `512Mi`, `2Gi`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<Quantity>,
+}
+
+/// Limits of teams that set none themselves. What is absent is not limited.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DefaultTeamLimits {
+    /// Clusters a team may have.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
+    pub max_clusters: Option<i32>,
+    /// Workers one cluster may have.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
+    pub max_workers_per_cluster: Option<i32>,
+    /// CPU of all workers of a team together, in cores.
+    #[serde(rename = "maxTotalCPU", default, skip_serializing_if = "Option::is_none")]
+    pub max_total_cpu: Option<Quantity>,
+    /// Memory of all workers of a team together, in bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_total_memory: Option<Quantity>,
+    /// Disks of all workers of a team together, in bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_total_storage: Option<Quantity>,
+}
+
+/// Versions of platform addons. What is absent follows the release of Butler.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DefaultAddonVersions {
+    /// Cilium, the pod network.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cilium: Option<String>,
+    /// MetalLB, addresses for Services.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metallb: Option<String>,
+    /// cert-manager, certificates.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cert_manager: Option<String>,
+    /// Longhorn, volumes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub longhorn: Option<String>,
+    /// Traefik, ingress.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub traefik: Option<String>,
+    /// Flux, delivery from Git.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fluxcd: Option<String>,
+}
+
+/// Git service that cluster configuration is exported to.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct GitProvider {
+    /// Which service it is.
+    #[serde(rename = "type")]
+    pub kind: GitProviderType,
+    /// Address of the service's API; the public service of that type if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+    /// Organisation, group or workspace that repositories are made in; the token's own user if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub organization: Option<String>,
+    /// Secret in butler-system whose key `token` holds the access token.
+    pub secret_ref: LocalReference,
+}
+
+/// Git services.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum GitProviderType {
+    /// GitHub or GitHub Enterprise.
+    Github,
+    /// GitLab.
+    Gitlab,
+    /// Bitbucket.
+    Bitbucket,
+}
+
+/// Where machine images come from.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ImageFactory {
+    /// Address of the image factory.
+    #[schemars(regex(pattern = "^https?://"))]
+    pub url: String,
+    /// Schematic of clusters that name none.
+    #[serde(rename = "defaultSchematicID", default, skip_serializing_if = "Option::is_none")]
+    pub default_schematic_id: Option<String>,
+    /// Whether images are put on the provider when a cluster first needs them.
+    #[serde(default = "yes")]
+    pub auto_sync: bool,
+    /// Secret with the factory's API key, in the key `apiKey` unless `key` names another.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub credentials_ref: Option<SecretReference>,
+}
+
+/// Record of what people changed through the server.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Audit {
+    /// Whether the record is kept.
+    #[serde(default = "yes")]
+    pub enabled: bool,
+    /// How many entries are kept in memory.
+    #[serde(default = "audit_buffer_size")]
+    #[schemars(range(min = 100, max = 100_000))]
+    pub buffer_size: i32,
+    /// Address each entry is also posted to, as JSON.
+    #[serde(rename = "webhookURL", default, skip_serializing_if = "Option::is_none")]
+    pub webhook_url: Option<String>,
+}
+
+fn yes() -> bool {
+    true
+}
+
+fn audit_buffer_size() -> i32 {
+    10_000
+}
+
+/// Who is told when something happens.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Notifications {
+    /// Address each notification is posted to, as JSON.
+    #[serde(rename = "webhookURL", default, skip_serializing_if = "Option::is_none")]
+    pub webhook_url: Option<String>,
+}
+
+/// Collection of logs, metrics and traces.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Observability {
+    /// What is collected from tenant clusters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub collection: Option<ObservabilityCollection>,
+    /// Where it is sent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pipeline: Option<ObservabilityPipeline>,
+}
+
+/// What is collected from tenant clusters.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ObservabilityCollection {
+    /// Which collectors every cluster gets by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub auto_enroll: Option<AutoEnroll>,
+    /// Which logs are collected.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub logs: Option<LogCollection>,
+    /// Which metrics are collected.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metrics: Option<MetricCollection>,
+}
+
+/// Which collectors every cluster gets by itself.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AutoEnroll {
+    /// Vector, for logs; needs the pipeline's `logEndpoint`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vector_agent: Option<bool>,
+    /// Prometheus, for metrics; needs the pipeline's `metricEndpoint`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prometheus: Option<bool>,
+    /// OpenTelemetry collector, for traces; needs the pipeline's `traceEndpoint`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub otel_collector: Option<bool>,
+}
+
+/// Which logs are collected.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct LogCollection {
+    /// What pods write to their output.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pod_logs: Option<bool>,
+    /// The system journal of the nodes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub journald: Option<bool>,
+    /// Kubernetes events.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kubernetes_events: Option<bool>,
+}
+
+/// Which metrics are collected.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct MetricCollection {
+    /// Whether metrics are collected.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub enabled: Option<bool>,
+    /// How long a cluster keeps its own metrics: `15d`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retention: Option<String>,
+}
+
+/// Where logs, metrics and traces are sent.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ObservabilityPipeline {
+    /// Tenant cluster that runs the pipeline; it collects nothing from itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cluster_ref: Option<PipelineClusterReference>,
+    /// Address logs are sent to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub log_endpoint: Option<String>,
+    /// Address metrics are sent to, by remote write.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metric_endpoint: Option<String>,
+    /// Address traces are sent to, by OTLP.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace_endpoint: Option<String>,
+}
+
+/// Names the tenant cluster that runs the observability pipeline.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PipelineClusterReference {
+    /// Name of the TenantCluster.
+    #[schemars(length(min = 1))]
+    pub name: String,
+    /// Namespace of the TenantCluster.
+    #[schemars(length(min = 1))]
+    pub namespace: String,
+}
+
+/// What Butler reports about the platform.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ButlerConfigStatus {
+    /// `metadata.generation` that this status speaks of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// Configured, NamespaceReady and what the engine reports.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "crate::schema::conditions")]
+    pub conditions: Vec<Condition>,
+    /// Number of teams.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub team_count: Option<i32>,
+    /// Number of tenant clusters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cluster_count: Option<i32>,
+    /// The way of exposure in force.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub control_plane_exposure_mode: Option<ExposureMode>,
+    /// Whether tenant clusters need a proxy inside to reach their own API server, as under `Ingress` and `Gateway`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tcp_proxy_required: Option<bool>,
+    /// Whether the Git service can be used.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub git_provider: Option<GitProviderStatus>,
+    /// How far observability has come.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observability: Option<ObservabilityStatus>,
+}
+
+/// Whether the Git service can be used.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct GitProviderStatus {
+    /// Whether the last try with the token succeeded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connected: Option<bool>,
+    /// Whose token it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub username: Option<String>,
+    /// What went wrong, if anything.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// When the token was last tried.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_validated: Option<Time>,
+}
+
+/// How far observability has come.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ObservabilityStatus {
+    /// Whether the pipeline's cluster is ready.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pipeline_ready: Option<bool>,
+    /// Clusters that have their collectors.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub enrolled_count: Option<i32>,
+    /// Clusters that should have them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub total_count: Option<i32>,
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::CustomResourceExt;
+
+    use super::*;
+    use crate::butler::testing::{columns, round_trips};
+
+    #[test]
+    fn a_users_settings_are_read_and_written_unchanged() {
+        let config = round_trips::<ButlerConfig>(include_str!("../../../../examples/butler-config.yaml"));
+        let tenancy = config.spec.multi_tenancy.expect("multiTenancy");
+        assert_eq!(tenancy.mode, MultiTenancyMode::Enforced);
+    }
+
+    #[test]
+    fn the_crd_has_the_names_people_type() {
+        let crd = ButlerConfig::crd();
+        assert_eq!(crd.spec.scope, "Cluster");
+        assert_eq!(crd.spec.names.short_names, Some(vec!["bc".to_owned()]));
+        assert_eq!(columns(&crd), ["Mode", "Git", "Teams", "Clusters", "Age"]);
+    }
+
+    #[test]
+    fn settings_that_say_nothing_get_the_defaults() {
+        let spec: ButlerConfigSpec = serde_json::from_str("{}").expect("empty spec");
+        assert_eq!(spec.default_namespace, "butler-tenants");
+        assert_eq!(spec.control_plane_provider, ControlPlaneProvider::Steward);
+    }
+}
