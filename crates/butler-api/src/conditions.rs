@@ -17,6 +17,8 @@ pub mod types {
 
     /// `ButlerConfig`: the settings are valid and in force.
     pub const CONFIGURED: &str = "Configured";
+    /// Whether every feature that the object sets up exists in this version.
+    pub const FEATURES_AVAILABLE: &str = "FeaturesAvailable";
     /// A namespace we keep exists and is ours.
     pub const NAMESPACE_READY: &str = "NamespaceReady";
     /// Role bindings match who should have access.

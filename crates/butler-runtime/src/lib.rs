@@ -6,6 +6,7 @@
 //!
 //! It must not know any domain: no kind of Butler's is named here but through labels, annotations and condition types.
 
+pub mod admission;
 pub mod api_server;
 pub mod backoff;
 pub mod cache;
