@@ -1,1 +1,226 @@
-//! To be written.
+//! `ButlerMachine` and `ButlerMachineTemplate`: a machine of a tenant cluster, as Cluster API sees it.
+//!
+//! A `ButlerMachine` becomes a `MachineRequest` with the bootstrap data of its Machine; the provider does the rest.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::{CustomResource, KubeSchema};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::contract::{InfrastructureInitialization, MachineAddress, TemplateMetadata};
+use crate::Quantity;
+use crate::reference::NamespacedReference;
+
+const SHAPE: &str = "self.cpu == oldSelf.cpu && self.memory == oldSelf.memory \
+    && self.disk == oldSelf.disk && has(self.image) == has(oldSelf.image) \
+    && (!has(self.image) || self.image == oldSelf.image)";
+
+const PROVIDER_ID: &str = "!has(oldSelf.providerID) \
+    || (has(self.providerID) && self.providerID == oldSelf.providerID)";
+
+const POSITIVE_QUANTITY: &str =
+    "isQuantity(string(self)) && quantity(string(self)).isGreaterThan(quantity('0'))";
+
+/// A machine, and how the cluster knows it.
+#[derive(CustomResource, KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[kube(
+    group = "infrastructure.cluster.x-k8s.io",
+    version = "v1alpha1",
+    kind = "ButlerMachine",
+    plural = "butlermachines",
+    category = "cluster-api",
+    namespaced,
+    status = "ButlerMachineStatus",
+    derive = "PartialEq",
+    label("cluster.x-k8s.io/provider", "infrastructure-butler"),
+    label("cluster.x-k8s.io/v1beta2", "v1alpha1"),
+    doc = "A machine of a tenant cluster that comes from a Butler provider.",
+    printcolumn(
+        name = "Cluster",
+        type_ = "string",
+        json_path = r".metadata.labels['cluster\.x-k8s\.io/cluster-name']"
+    ),
+    printcolumn(
+        name = "Ready",
+        type_ = "string",
+        json_path = r#".status.conditions[?(@.type=="Ready")].status"#
+    ),
+    printcolumn(name = "ProviderID", type_ = "string", json_path = ".spec.providerID"),
+    printcolumn(name = "CPU", type_ = "integer", json_path = ".spec.cpu", priority = 1),
+    printcolumn(name = "Memory", type_ = "string", json_path = ".spec.memory", priority = 1),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+)]
+#[serde(rename_all = "camelCase")]
+#[x_kube(
+    validation = Rule::new(SHAPE).message("cpu, memory, disk and image of a machine cannot be changed: roll out machines from a new ButlerMachineTemplate"),
+    validation = Rule::new(PROVIDER_ID).message("providerID cannot be changed once it is set: it is how the node is recognised")
+)]
+pub struct ButlerMachineSpec {
+    /// How the machine and its node recognise each other. Set by Butler once the machine exists.
+    #[serde(default, rename = "providerID", skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 512))]
+    pub provider_id: Option<String>,
+    /// What the machine is like.
+    #[serde(flatten)]
+    pub shape: MachineShape,
+}
+
+/// What a machine is like: everything about it but its identity.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct MachineShape {
+    /// The `ProviderConfig` the machine comes from; the cluster's if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provider_ref: Option<NamespacedReference>,
+    /// Virtual CPUs.
+    #[schemars(range(min = 1, max = 128))]
+    pub cpu: i32,
+    /// Memory, such as `8Gi`.
+    #[x_kube(validation = Rule::new(POSITIVE_QUANTITY).message("memory must be a quantity greater than zero, such as 8Gi"))]
+    pub memory: Quantity,
+    /// Size of the first disk, such as `50Gi`.
+    #[x_kube(validation = Rule::new(POSITIVE_QUANTITY).message("disk must be a quantity greater than zero, such as 50Gi"))]
+    pub disk: Quantity,
+    /// Image of the operating system, as the provider names it; the provider's default if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<String>,
+    /// Further disks, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 32))]
+    pub extra_disks: Vec<ExtraDisk>,
+    /// Labels of the machine in the infrastructure, where it knows labels or tags.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+    /// The machine's network, where it differs from the provider's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network: Option<MachineNetwork>,
+    /// Where the machine should run, one of the cluster's failure domains. The one chosen by its Machine if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure_domain: Option<String>,
+}
+
+/// A further disk.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ExtraDisk {
+    /// Size of the disk, such as `100Gi`.
+    #[x_kube(validation = Rule::new(POSITIVE_QUANTITY).message("size must be a quantity greater than zero, such as 100Gi"))]
+    pub size: Quantity,
+    /// Kind of storage, as the provider names it; the provider's default if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub storage_class: Option<String>,
+}
+
+/// The network of a machine, where it differs from the provider's.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct MachineNetwork {
+    /// Network or subnet, as the provider names it; the one of the `ProviderConfig` if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Network configuration in the format of cloud-init, for machines without DHCP.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network_data: Option<String>,
+}
+
+/// What is known about a machine.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ButlerMachineStatus {
+    /// How far the machine has come.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub initialization: Option<InfrastructureInitialization>,
+    /// The same in one word, for contract v1beta1.
+    #[serde(default)]
+    pub ready: bool,
+    /// Addresses of the machine.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub addresses: Vec<MachineAddress>,
+    /// Where the machine runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure_domain: Option<String>,
+    /// Generation of the spec that this status is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// `Ready` sums up the machine; `Paused` says whether anybody works on it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "crate::schema::conditions")]
+    pub conditions: Vec<Condition>,
+}
+
+/// Machines that are alike.
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[kube(
+    group = "infrastructure.cluster.x-k8s.io",
+    version = "v1alpha1",
+    kind = "ButlerMachineTemplate",
+    plural = "butlermachinetemplates",
+    category = "cluster-api",
+    namespaced,
+    derive = "PartialEq",
+    label("cluster.x-k8s.io/provider", "infrastructure-butler"),
+    label("cluster.x-k8s.io/v1beta2", "v1alpha1"),
+    doc = "What a MachineDeployment makes ButlerMachines from. To change machines, make a new template and refer to it.",
+    printcolumn(name = "CPU", type_ = "integer", json_path = ".spec.template.spec.cpu"),
+    printcolumn(name = "Memory", type_ = "string", json_path = ".spec.template.spec.memory"),
+    printcolumn(name = "Disk", type_ = "string", json_path = ".spec.template.spec.disk"),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+)]
+#[serde(rename_all = "camelCase")]
+pub struct ButlerMachineTemplateSpec {
+    /// The object to make.
+    pub template: ButlerMachineTemplateResource,
+}
+
+/// A `ButlerMachine` to be made.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ButlerMachineTemplateResource {
+    /// Labels and annotations of the object.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<TemplateMetadata>,
+    /// Spec of the object.
+    pub spec: MachineShape,
+}
+
+#[cfg(test)]
+mod tests {
+    use pretty_assertions::assert_eq;
+    use serde_json::json;
+
+    use super::*;
+    use crate::steward::manifest;
+
+    const MACHINE: &str = include_str!("../../../../examples/butler-machine.yaml");
+    const TEMPLATE: &str = include_str!("../../../../examples/butler-machine-template.yaml");
+
+    #[test]
+    fn users_manifests_are_kept_as_written() {
+        let machine: ButlerMachine = manifest::read(MACHINE);
+        assert_eq!(machine.spec.shape.memory, Quantity("8Gi".to_owned()));
+        let template: ButlerMachineTemplate = manifest::read(TEMPLATE);
+        assert_eq!(template.spec.template.spec.cpu, machine.spec.shape.cpu);
+    }
+
+    #[test]
+    fn cluster_api_recognises_the_kinds() {
+        let labels = json!({
+            "cluster.x-k8s.io/provider": "infrastructure-butler",
+            "cluster.x-k8s.io/v1beta2": "v1alpha1",
+        });
+        assert_eq!(manifest::crd_part::<ButlerMachine>("metadata/labels"), labels);
+        assert_eq!(manifest::crd_part::<ButlerMachineTemplate>("metadata/labels"), labels);
+        assert_eq!(
+            manifest::crd_part::<ButlerMachineTemplate>("metadata/name"),
+            "butlermachinetemplates.infrastructure.cluster.x-k8s.io"
+        );
+    }
+
+    #[test]
+    fn a_template_may_be_edited_because_cluster_api_tries_changes_on_it() {
+        let schema = manifest::field::<ButlerMachineTemplate>("spec").to_string();
+        assert!(!schema.contains("oldSelf"), "{schema}");
+    }
+}
