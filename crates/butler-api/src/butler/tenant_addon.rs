@@ -191,7 +191,7 @@ mod tests {
 
     use super::*;
 
-    fn addon(spec: Value) -> TenantAddon {
+    fn addon(spec: &Value) -> TenantAddon {
         serde_json::from_value(json!({
             "apiVersion": "butler.butlerlabs.dev/v1alpha1",
             "kind": "TenantAddon",
@@ -202,7 +202,9 @@ mod tests {
     }
 
     fn from_the_catalogue() -> TenantAddon {
-        addon(json!({"clusterRef": {"name": "production"}, "addon": "argocd", "version": "2.10.0"}))
+        addon(
+            &json!({"clusterRef": {"name": "production"}, "addon": "argocd", "version": "2.10.0"}),
+        )
     }
 
     #[test]
@@ -216,29 +218,29 @@ mod tests {
 
     #[test]
     fn catalogue_addon_needs_no_version() {
-        let addon = addon(json!({"clusterRef": {"name": "production"}, "addon": "argocd"}));
+        let addon = addon(&json!({"clusterRef": {"name": "production"}, "addon": "argocd"}));
         cel::validate_cel(&addon).unwrap();
     }
 
     #[test]
     fn chart_of_ones_own_needs_a_version() {
         let helm = json!({"repository": "oci://registry.example.com/charts", "chart": "shop"});
-        let without = addon(json!({"clusterRef": {"name": "production"}, "helm": helm}));
+        let without = addon(&json!({"clusterRef": {"name": "production"}, "helm": helm}));
         let refused = cel::validate_cel(&without).unwrap_err().to_string();
         assert!(
             refused.contains("version is required with helm"),
             "{refused}"
         );
         let with =
-            addon(json!({"clusterRef": {"name": "production"}, "helm": helm, "version": "1.0.0"}));
+            addon(&json!({"clusterRef": {"name": "production"}, "helm": helm, "version": "1.0.0"}));
         cel::validate_cel(&with).unwrap();
         assert!(with.spec.helm.unwrap().create_namespace);
     }
 
     #[test]
     fn neither_or_both_of_addon_and_chart_are_refused() {
-        let neither = addon(json!({"clusterRef": {"name": "production"}, "version": "1.0.0"}));
-        let both = addon(json!({
+        let neither = addon(&json!({"clusterRef": {"name": "production"}, "version": "1.0.0"}));
+        let both = addon(&json!({
             "clusterRef": {"name": "production"},
             "addon": "argocd",
             "helm": {"repository": "https://charts.example.com", "chart": "shop"},

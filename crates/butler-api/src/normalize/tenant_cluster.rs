@@ -300,21 +300,21 @@ mod tests {
         read(&serde_json::from_value(spec).unwrap())
     }
 
-    fn with_addons(addons: Value) -> Addons {
+    fn with_addons(addons: &Value) -> Addons {
         reading(json!({
             "kubernetesVersion": "v1.35.2", "workers": {"replicas": 1}, "addons": addons,
         }))
         .addons
     }
 
-    fn with_template(template: Value) -> Reading {
+    fn with_template(template: &Value) -> Reading {
         reading(json!({
             "kubernetesVersion": "v1.35.2",
             "workers": {"replicas": 1, "machineTemplate": template},
         }))
     }
 
-    fn with_networking(networking: Value) -> Network {
+    fn with_networking(networking: &Value) -> Network {
         reading(json!({
             "kubernetesVersion": "v1.35.2", "workers": {"replicas": 1}, "networking": networking,
         }))
@@ -330,8 +330,8 @@ mod tests {
     #[test]
     fn memory_in_megabytes_and_as_quantity_are_one_size() {
         let as_quantity =
-            with_template(json!({"cpu": 4, "memory": "16384Mi", "diskSize": "100Gi"}));
-        let as_number = with_template(json!({"cpu": 4, "memoryMB": 16384, "diskGB": 100}));
+            with_template(&json!({"cpu": 4, "memory": "16384Mi", "diskSize": "100Gi"}));
+        let as_number = with_template(&json!({"cpu": 4, "memoryMB": 16384, "diskGB": 100}));
         assert_eq!(as_quantity.worker, as_number.worker);
         assert_eq!(
             as_number.worker.memory,
@@ -348,7 +348,7 @@ mod tests {
 
     #[test]
     fn talos_version_of_its_own_counts_before_that_of_the_system() {
-        let os = |os: Value| with_template(json!({"os": os})).talos_version;
+        let os = |os: Value| with_template(&json!({"os": os})).talos_version;
         assert_eq!(
             os(json!({"type": "talos", "version": "v1.9.0", "talos": {"version": "v1.9.3"}})),
             Some("v1.9.3".to_owned())
@@ -373,7 +373,7 @@ mod tests {
 
     #[test]
     fn range_of_ones_own_counts_before_an_allocation() {
-        let network = with_networking(json!({
+        let network = with_networking(&json!({
             "loadBalancerPool": {"start": "10.40.1.100", "end": "10.40.1.150"}, "lbPoolSize": 4,
         }));
         assert_eq!(
@@ -387,8 +387,9 @@ mod tests {
 
     #[test]
     fn pool_with_empty_ends_means_an_allocation() {
-        let network =
-            with_networking(json!({"loadBalancerPool": {"start": "", "end": ""}, "lbPoolSize": 4}));
+        let network = with_networking(
+            &json!({"loadBalancerPool": {"start": "", "end": ""}, "lbPoolSize": 4}),
+        );
         assert_eq!(
             network.load_balancer_addresses,
             LoadBalancerAddresses::Allocated(Some(4))
@@ -397,7 +398,7 @@ mod tests {
 
     #[test]
     fn addon_can_be_wished_refused_or_left_open() {
-        let addons = with_addons(json!({
+        let addons = with_addons(&json!({
             "cni": {"provider": "none"},
             "loadBalancer": {"version": ""},
             "certManager": {"enabled": false},
@@ -433,19 +434,19 @@ mod tests {
             repository: None,
         });
         assert_eq!(
-            with_addons(json!({"gitops": {"provider": "flux"}})).gitops,
+            with_addons(&json!({"gitops": {"provider": "flux"}})).gitops,
             flux
         );
         assert_eq!(
-            with_addons(json!({"gitops": {"provider": "fluxcd"}})).gitops,
+            with_addons(&json!({"gitops": {"provider": "fluxcd"}})).gitops,
             flux
         );
-        assert_eq!(with_addons(json!({"gitops": {}})).gitops, flux);
+        assert_eq!(with_addons(&json!({"gitops": {}})).gitops, flux);
         assert_eq!(
-            with_addons(json!({"gitOps": {"provider": "fluxcd"}})).gitops,
+            with_addons(&json!({"gitOps": {"provider": "fluxcd"}})).gitops,
             flux
         );
-        let argo = with_addons(json!({"gitops": {"provider": "argocd"}}))
+        let argo = with_addons(&json!({"gitops": {"provider": "argocd"}}))
             .gitops
             .unwrap();
         assert_eq!(argo.tool, GitOpsTool::ArgoCd);

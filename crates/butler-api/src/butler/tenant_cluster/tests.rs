@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
-fn cluster(spec: Value) -> TenantCluster {
+fn cluster(spec: &Value) -> TenantCluster {
     serde_json::from_value(json!({
         "apiVersion": "butler.butlerlabs.dev/v1alpha1",
         "kind": "TenantCluster",
@@ -16,14 +16,14 @@ fn cluster(spec: Value) -> TenantCluster {
     .unwrap()
 }
 
-fn with_networking(networking: Value) -> TenantCluster {
-    cluster(json!({
+fn with_networking(networking: &Value) -> TenantCluster {
+    cluster(&json!({
         "kubernetesVersion": "v1.35.2", "workers": {"replicas": 1}, "networking": networking,
     }))
 }
 
-fn with_template(template: Value) -> TenantCluster {
-    cluster(json!({
+fn with_template(template: &Value) -> TenantCluster {
+    cluster(&json!({
         "kubernetesVersion": "v1.35.2",
         "workers": {"replicas": 1, "machineTemplate": template},
     }))
@@ -60,7 +60,7 @@ fn short_manifest_of_the_documentation_reads_back_equal() {
             "loadBalancer": {"provider": "metallb", "version": "0.14.5"},
         },
     });
-    let cluster = cluster(spec.clone());
+    let cluster = cluster(&spec);
     assert_eq!(serde_json::to_value(&cluster.spec).unwrap(), spec);
     cel::validate_cel(&cluster).unwrap();
 }
@@ -68,14 +68,14 @@ fn short_manifest_of_the_documentation_reads_back_equal() {
 #[test]
 fn cluster_without_workers_is_accepted() {
     cel::validate_cel(&cluster(
-        json!({"kubernetesVersion": "1.35.2", "workers": {"replicas": 0}}),
+        &json!({"kubernetesVersion": "1.35.2", "workers": {"replicas": 0}}),
     ))
     .unwrap();
 }
 
 #[test]
 fn ipv6_ranges_are_accepted() {
-    cel::validate_cel(&with_networking(json!({
+    cel::validate_cel(&with_networking(&json!({
         "podCIDR": "fd00:10:244::/56",
         "serviceCIDR": "fd00:10:96::/112",
         "loadBalancerPool": {"start": "fd00:10:40::100", "end": "fd00:10:40::1ff"},
@@ -112,7 +112,7 @@ fn bad_ranges_are_refused_by_name() {
         ),
     ];
     for (networking, message) in cases {
-        let refused = refusal(&with_networking(networking));
+        let refused = refusal(&with_networking(&networking));
         assert!(refused.contains(message), "{refused}");
     }
 }
@@ -138,7 +138,7 @@ fn bad_load_balancer_pools_are_refused_by_name() {
         ),
     ];
     for (start, end, message) in cases {
-        let refused = refusal(&with_networking(json!({
+        let refused = refusal(&with_networking(&json!({
             "loadBalancerPool": {"start": start, "end": end},
         })));
         assert!(refused.contains(message), "{start}-{end}: {refused}");
@@ -147,16 +147,16 @@ fn bad_load_balancer_pools_are_refused_by_name() {
 
 #[test]
 fn pool_with_empty_ends_counts_as_none() {
-    let cluster = with_networking(json!({"loadBalancerPool": {"start": "", "end": ""}}));
+    let cluster = with_networking(&json!({"loadBalancerPool": {"start": "", "end": ""}}));
     cel::validate_cel(&cluster).unwrap();
 }
 
 #[test]
 fn ranges_of_a_living_cluster_stay_as_they_are() {
-    let before = with_networking(json!({}));
+    let before = with_networking(&json!({}));
     for changed in [
-        with_networking(json!({"podCIDR": "10.245.0.0/16"})),
-        with_networking(json!({"serviceCIDR": "10.128.0.0/16"})),
+        with_networking(&json!({"podCIDR": "10.245.0.0/16"})),
+        with_networking(&json!({"serviceCIDR": "10.128.0.0/16"})),
     ] {
         let refused = cel::validate_cel_update(&changed, &before)
             .unwrap_err()
@@ -170,10 +170,10 @@ fn ranges_of_a_living_cluster_stay_as_they_are() {
 
 #[test]
 fn writing_the_default_ranges_out_later_is_no_change() {
-    let mut before = with_networking(json!({}));
+    let mut before = with_networking(&json!({}));
     before.spec.networking = None;
-    cel::validate_cel_update(&with_networking(json!({"lbPoolSize": 4})), &before).unwrap();
-    let changed = with_networking(json!({"podCIDR": "10.245.0.0/16"}));
+    cel::validate_cel_update(&with_networking(&json!({"lbPoolSize": 4})), &before).unwrap();
+    let changed = with_networking(&json!({"podCIDR": "10.245.0.0/16"}));
     let refused = cel::validate_cel_update(&changed, &before)
         .unwrap_err()
         .to_string();
@@ -185,12 +185,12 @@ fn writing_the_default_ranges_out_later_is_no_change() {
 
 #[test]
 fn size_without_a_unit_is_refused_with_the_way_out() {
-    let refused = refusal(&with_template(json!({"memory": 16})));
+    let refused = refusal(&with_template(&json!({"memory": 16})));
     assert!(
         refused.contains("memory must be at least 256Mi; write the unit"),
         "{refused}"
     );
-    let refused = refusal(&with_template(json!({"diskSize": "100"})));
+    let refused = refusal(&with_template(&json!({"diskSize": "100"})));
     assert!(
         refused.contains("diskSize must be at least 1Gi; write the unit"),
         "{refused}"
@@ -199,12 +199,14 @@ fn size_without_a_unit_is_refused_with_the_way_out() {
 
 #[test]
 fn two_spellings_of_one_size_are_refused() {
-    let refused = refusal(&with_template(json!({"memory": "16Gi", "memoryMB": 16384})));
+    let refused = refusal(&with_template(
+        &json!({"memory": "16Gi", "memoryMB": 16384}),
+    ));
     assert!(
         refused.contains("give memory or memoryMB, not both"),
         "{refused}"
     );
-    let refused = refusal(&with_template(json!({"diskSize": "16Gi", "diskGB": 16})));
+    let refused = refusal(&with_template(&json!({"diskSize": "16Gi", "diskGB": 16})));
     assert!(
         refused.contains("give diskSize or diskGB, not both"),
         "{refused}"
@@ -213,7 +215,7 @@ fn two_spellings_of_one_size_are_refused() {
 
 #[test]
 fn override_of_two_providers_is_refused() {
-    let refused = refusal(&cluster(json!({
+    let refused = refusal(&cluster(&json!({
         "kubernetesVersion": "v1.35.2",
         "workers": {"replicas": 1},
         "infrastructureOverride": {"proxmox": {"templateID": 9000}, "nutanix": {}},
@@ -226,7 +228,7 @@ fn override_of_two_providers_is_refused() {
 
 #[test]
 fn spellings_of_gitops_do_not_mix() {
-    let refused = refusal(&cluster(json!({
+    let refused = refusal(&cluster(&json!({
         "kubernetesVersion": "v1.35.2",
         "workers": {"replicas": 1},
         "addons": {"gitops": {"provider": "flux"}, "gitOps": {"provider": "fluxcd"}},
