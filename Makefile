@@ -42,7 +42,7 @@ lint: prepare $(TOOLS)/bin/cargo-deny ## Check format, lints, layers, generated 
 	cargo clippy --workspace --all-targets -- -D warnings
 	cargo xtask check-layers
 	cargo xtask generate --check
-	cargo deny --offline --all-features check bans licenses sources
+	cargo deny --locked --all-features check bans licenses sources
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --quiet
 
 .PHONY: generate
