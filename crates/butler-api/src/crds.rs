@@ -14,9 +14,13 @@ use kube::CustomResourceExt;
 use thiserror::Error;
 
 use crate::butler::{
-    butler_config, identity_provider, ip_allocation, network_pool, provider_config, team, user,
+    addon_definition, butler_config, identity_provider, ip_allocation, management_addon,
+    network_pool, provider_config, team, tenant_addon, tenant_cluster, user, workspace,
+    workspace_template,
 };
+use crate::cluster_api::{butler_cluster, butler_machine, steward_control_plane};
 use crate::keys::{groups, labels, values};
+use crate::steward::{data_store, kubeconfig_generator, tenant_control_plane};
 
 /// A definition could not be written as YAML.
 #[derive(Debug, Error)]
@@ -32,13 +36,28 @@ pub struct WriteError {
 /// Every custom resource definition, sorted by name.
 pub fn all() -> Vec<CustomResourceDefinition> {
     let mut definitions: Vec<_> = [
+        addon_definition::AddonDefinition::crd(),
+        butler_cluster::ButlerCluster::crd(),
+        butler_cluster::ButlerClusterTemplate::crd(),
         butler_config::ButlerConfig::crd(),
+        butler_machine::ButlerMachine::crd(),
+        butler_machine::ButlerMachineTemplate::crd(),
+        data_store::DataStore::crd(),
         identity_provider::IdentityProvider::crd(),
         ip_allocation::IPAllocation::crd(),
+        kubeconfig_generator::KubeconfigGenerator::crd(),
+        management_addon::ManagementAddon::crd(),
         network_pool::NetworkPool::crd(),
         provider_config::ProviderConfig::crd(),
+        steward_control_plane::StewardControlPlane::crd(),
+        steward_control_plane::StewardControlPlaneTemplate::crd(),
         team::Team::crd(),
+        tenant_addon::TenantAddon::crd(),
+        tenant_cluster::TenantCluster::crd(),
+        tenant_control_plane::TenantControlPlane::crd(),
         user::User::crd(),
+        workspace::Workspace::crd(),
+        workspace_template::WorkspaceTemplate::crd(),
     ]
     .into_iter()
     .map(finish)

@@ -1,49 +1,19 @@
-//! Where the programs of a test server come from.
+//! Where the programs of a test server come from: the assets of Butler itself.
 
 use std::path::PathBuf;
 
+use butler_assets::{Asset, Component, Resolver, Settings};
+
 use crate::Error;
 
-/// The directory that holds the programs.
-const DIRECTORY_VARIABLE: &str = "BUTLER_ASSETS_DIR";
-
-/// A program of a test server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Program {
-    Etcd,
-    KubeApiserver,
-    KubeControllerManager,
-}
-
-impl Program {
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Etcd => "etcd",
-            Self::KubeApiserver => "kube-apiserver",
-            Self::KubeControllerManager => "kube-controller-manager",
-        }
-    }
-}
-
 /// The path of a program; `kubernetes` asks for a version other than the default one.
-#[expect(
-    clippy::unused_async,
-    reason = "looking in a cache or downloading takes its time"
-)]
-pub(crate) async fn find(program: Program, kubernetes: Option<&str>) -> Result<PathBuf, Error> {
-    let mut path = PathBuf::from(std::env::var_os(DIRECTORY_VARIABLE).unwrap_or_default());
-    if let (Some(version), Program::KubeApiserver | Program::KubeControllerManager) =
-        (kubernetes, program)
-    {
-        path.push(version);
-    }
-    path.push(program.name());
-    if path.is_file() {
-        return Ok(path);
-    }
-    Err(Error::ProgramMissing {
-        program: program.name(),
-        path,
-        variable: DIRECTORY_VARIABLE,
-    })
+pub(crate) async fn find(program: Component, kubernetes: Option<&str>) -> Result<PathBuf, Error> {
+    let find = async {
+        let asset = match kubernetes {
+            Some(version) => Asset::kubernetes(program, version)?,
+            None => Asset::default_of(program),
+        };
+        Resolver::new(Settings::from_env()?).resolve(&asset).await
+    };
+    find.await.map_err(|source| Error::ProgramMissing { program: program.to_string(), source: Box::new(source) })
 }

@@ -16,7 +16,7 @@ const ESTABLISHED_WITHIN: Duration = Duration::from_secs(30);
 
 /// The definitions every test server has.
 pub(crate) fn of_butler() -> Vec<CustomResourceDefinition> {
-    Vec::new()
+    butler_api::crds::all()
 }
 
 /// Installs the definitions and returns when all of them are served.

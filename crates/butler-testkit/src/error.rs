@@ -6,18 +6,14 @@ use std::time::Duration;
 /// A failure to start or reach a test server.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A program is missing.
-    #[error(
-        "cannot find the program {program}: looked for {}; put it there or point {variable} to a directory that has it",
-        path.display()
-    )]
+    /// A program is missing and cannot be had.
+    #[error("cannot find, download or build {program}, which a test server needs")]
     ProgramMissing {
         /// The program's name.
-        program: &'static str,
-        /// Where it should have been.
-        path: PathBuf,
-        /// The environment variable that says where to look.
-        variable: &'static str,
+        program: String,
+        /// Where was looked, and what to do.
+        #[source]
+        source: Box<butler_assets::Error>,
     },
     /// A certificate could not be made.
     #[error("cannot make the certificates of the test server")]

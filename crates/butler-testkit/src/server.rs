@@ -13,7 +13,9 @@ use rustls::pki_types::pem::PemObject as _;
 use tokio::sync::OnceCell;
 
 use crate::audit::AuditLog;
-use crate::binaries::{self, Program};
+use butler_assets::Component;
+
+use crate::binaries;
 use crate::command_lines::{self, Files};
 use crate::process::until;
 use crate::supervisor::{self, Process, Supervisor};
@@ -76,15 +78,15 @@ impl ApiServer {
 
     async fn attempt(options: &Options) -> Result<Self, Error> {
         let kubernetes = options.kubernetes.as_deref();
-        let etcd = binaries::find(Program::Etcd, kubernetes).await?;
-        let apiserver = binaries::find(Program::KubeApiserver, kubernetes).await?;
+        let etcd = binaries::find(Component::Etcd, None).await?;
+        let apiserver = binaries::find(Component::KubeApiserver, kubernetes).await?;
         let started = Instant::now();
 
         let mut supervisor = Supervisor::start()?;
         let directory = supervisor.directory().to_owned();
         // etcd first: it comes up while the certificates are made.
         let etcd = supervisor.run(
-            Program::Etcd.name(),
+            "etcd",
             &etcd,
             &command_lines::etcd(&directory),
         )?;
@@ -93,7 +95,7 @@ impl ApiServer {
         let (authority, files) = write_files(&supervisor, &url)?;
         let arguments =
             command_lines::apiserver(&directory, port, &files, &options.apiserver_flags);
-        let apiserver = supervisor.run(Program::KubeApiserver.name(), &apiserver, &arguments)?;
+        let apiserver = supervisor.run("kube-apiserver", &apiserver, &arguments)?;
 
         let mut server = Self {
             supervisor,
@@ -108,9 +110,9 @@ impl ApiServer {
         crds::install(server.client(), &options.custom_resources).await?;
         // Last, because the garbage collector learns of new kinds only every half minute.
         if let Some(list) = command_lines::controller_list(options.controllers) {
-            let path = binaries::find(Program::KubeControllerManager, kubernetes).await?;
+            let path = binaries::find(Component::KubeControllerManager, kubernetes).await?;
             let arguments = command_lines::controller_manager(&files, list);
-            let name = Program::KubeControllerManager.name();
+            let name = "kube-controller-manager";
             server
                 .processes
                 .push(server.supervisor.run(name, &path, &arguments)?);
