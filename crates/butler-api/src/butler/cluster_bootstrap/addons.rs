@@ -119,9 +119,10 @@ pub struct LoadBalancerAddon {
     /// which hands them out by itself.
     #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]
     pub kind: Option<LoadBalancerType>,
-    /// The addresses, as `first-last` or as a CIDR block. The same as `network.loadBalancerPool`, which is preferred.
+    /// The addresses, as `first-last` or as a CIDR block. The same as `network.loadBalancerPool`, which is preferred;
+    /// empty means absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = 91))]
+    #[schemars(length(max = 91))]
     #[x_kube(
         validation = Rule::new(ADDRESS_POOL_RULE).message(ADDRESS_POOL_MESSAGE),
         validation = Rule::new(ADDRESS_POOL_ORDER_RULE).message(ADDRESS_POOL_ORDER_MESSAGE)
@@ -362,7 +363,7 @@ pub struct PlatformSettings {
         rename = "metalLBPool",
         skip_serializing_if = "Option::is_none"
     )]
-    #[schemars(length(min = 1, max = 91))]
+    #[schemars(length(max = 91))]
     #[x_kube(
         validation = Rule::new(ADDRESS_POOL_RULE).message(ADDRESS_POOL_MESSAGE),
         validation = Rule::new(ADDRESS_POOL_ORDER_RULE).message(ADDRESS_POOL_ORDER_MESSAGE)

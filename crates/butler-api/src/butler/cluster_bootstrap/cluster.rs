@@ -35,7 +35,7 @@ pub struct BootstrapCluster {
     /// Address or DNS name at which the API server is reached: the same as `network.vip`. If neither is given, the
     /// cloud's load balancer or, without one, the address of the first control plane node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = 253))]
+    #[schemars(length(max = 253))]
     #[x_kube(validation = Rule::new(ADDRESS_OR_NAME_RULE).message(ADDRESS_OR_NAME_MESSAGE))]
     pub control_plane_endpoint: Option<String>,
     /// Version of Kubernetes, such as `v1.31.0`. The newest that this release of Butler, and Talos where it is used,

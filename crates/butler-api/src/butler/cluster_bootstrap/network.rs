@@ -3,19 +3,19 @@
 use kube::KubeSchema;
 use serde::{Deserialize, Serialize};
 
-/// An address, or a DNS name. The last label of a name begins with a letter, so that a mistyped address is no name.
-pub(super) const ADDRESS_OR_NAME_RULE: &str =
-    "isIP(self) || self.matches('^([a-z0-9]([-a-z0-9]*[a-z0-9])?[.])*[a-z]([-a-z0-9]*[a-z0-9])?$')";
+/// An address, or a DNS name, or nothing at all. The last label of a name begins with a letter, so that a mistyped
+/// address is no name.
+pub(super) const ADDRESS_OR_NAME_RULE: &str = "self == '' || isIP(self) || self.matches('^([a-z0-9]([-a-z0-9]*[a-z0-9])?[.])*[a-z]([-a-z0-9]*[a-z0-9])?$')";
 /// What [`ADDRESS_OR_NAME_RULE`] asks for.
 pub(super) const ADDRESS_OR_NAME_MESSAGE: &str =
     "must be an IPv4 or IPv6 address or a DNS name in lower case";
 
-/// A range of addresses written as text: `first-last` or a CIDR block.
-pub(super) const ADDRESS_POOL_RULE: &str =
-    "isCIDR(self) || (self.split('-').size() == 2 && self.split('-').all(address, isIP(address)))";
+/// A range of addresses of one family written as text: `first-last` or a CIDR block; or nothing at all.
+pub(super) const ADDRESS_POOL_RULE: &str = "self == '' || isCIDR(self) || \
+    (self.split('-').size() == 2 && self.split('-').all(address, isIP(address)) && \
+    self.split('-')[0].contains(':') == self.split('-')[1].contains(':'))";
 /// What [`ADDRESS_POOL_RULE`] asks for.
-pub(super) const ADDRESS_POOL_MESSAGE: &str =
-    "must be two addresses joined by a hyphen, such as 10.40.0.200-10.40.0.250, or a CIDR block";
+pub(super) const ADDRESS_POOL_MESSAGE: &str = "must be two addresses of one family joined by a hyphen, such as 10.40.0.200-10.40.0.250, or a CIDR block";
 
 /// The first address of a textual range is not above the last. CEL has no order of addresses, so IPv4 addresses are
 /// compared as numbers; IPv6 ranges are judged when the object is read.
@@ -31,7 +31,9 @@ pub(super) const ADDRESS_POOL_ORDER_MESSAGE: &str =
 #[serde(rename_all = "camelCase")]
 #[x_kube(
     validation = Rule::new("!isCIDR(self.podCIDR) || !isCIDR(self.serviceCIDR) || !(cidr(self.podCIDR).containsCIDR(self.serviceCIDR) || cidr(self.serviceCIDR).containsCIDR(self.podCIDR))")
-        .message("podCIDR and serviceCIDR must not overlap")
+        .message("podCIDR and serviceCIDR must not overlap"),
+    validation = Rule::new("self.podCIDR.contains(':') == self.serviceCIDR.contains(':')")
+        .message("podCIDR and serviceCIDR must both be IPv4 or both be IPv6")
 )]
 pub struct BootstrapNetwork {
     /// Addresses of pods, such as `10.244.0.0/16`. Immutable.
@@ -51,15 +53,15 @@ pub struct BootstrapNetwork {
     )]
     pub service_cidr: String,
     /// Address or DNS name at which the API server is reached; an address is announced by the control plane nodes.
-    /// The same as `cluster.controlPlaneEndpoint`.
+    /// The same as `cluster.controlPlaneEndpoint`; empty means absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = 253))]
+    #[schemars(length(max = 253))]
     #[x_kube(validation = Rule::new(ADDRESS_OR_NAME_RULE).message(ADDRESS_OR_NAME_MESSAGE))]
     pub vip: Option<String>,
     /// Network interface of the control plane nodes that announces the address. The first interface as the provider
     /// names it if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = 15))]
+    #[schemars(length(max = 15))]
     pub vip_interface: Option<String>,
     /// Addresses for Services of type LoadBalancer. If absent, `platform.metalLBPool` or
     /// `addons.loadBalancer.addressPool`. The API server's own address is left out if it lies within.

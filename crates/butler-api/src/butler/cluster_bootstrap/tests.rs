@@ -71,6 +71,16 @@ fn refusal(parent: &str, field: &str, value: Value) -> String {
 }
 
 #[test]
+fn empty_address_from_a_client_that_sends_every_field_is_accepted() {
+    let mut manifest = documented();
+    manifest["spec"]["networking"]["vip"] = json!("");
+    assert_eq!(
+        validate_cel(&read(&manifest)).map_err(|errors| errors.to_string()),
+        Ok(())
+    );
+}
+
+#[test]
 fn documented_cluster_is_accepted_and_reads_back_as_written() {
     let bootstrap = read(&documented());
     assert_eq!(
@@ -165,10 +175,20 @@ fn wrong_addresses_are_refused() {
         refusal("/cluster", "controlPlaneEndpoint", json!("10.40.0.999"))
             .contains("IPv4 or IPv6 address or a DNS name")
     );
+    assert!(
+        refusal("/networking", "serviceCIDR", json!("fd00::/108"))
+            .contains("both be IPv4 or both be IPv6")
+    );
     let pool = |text: &str| refusal("/platform", "metalLBPool", json!(text));
     assert!(pool("10.40.0.250-10.40.0.200").contains("is reversed"));
     assert!(pool("10.40.0.9-10.40.0.10-").contains("joined by a hyphen"));
     assert!(pool("10.40.0.200").contains("joined by a hyphen"));
+    assert!(pool("10.40.0.200-fd00::1").contains("of one family"));
+    let other = json!({ "start": "10.40.0.20", "end": "10.40.0.29" });
+    assert!(
+        refusal("/networking", "loadBalancerPool", other)
+            .contains("loadBalancerPool and platform.metalLBPool")
+    );
     let reversed = json!({ "start": "10.40.0.10", "end": "10.40.0.9" });
     assert!(
         refusal("/networking", "loadBalancerPool", reversed)

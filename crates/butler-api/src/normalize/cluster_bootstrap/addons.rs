@@ -179,21 +179,21 @@ pub(super) fn normalize(
         tenant_control_planes: tenant_control_planes(&addons),
         cert_manager: match addons.cert_manager {
             Some(section) => section.enabled.then_some(CertManager {
-                version: section.version,
+                version: chosen(section.version.as_ref()),
             }),
             None => defaults.cert_manager.then(CertManager::default),
         },
         capi: match addons.capi {
             Some(section) => section.enabled.then_some(Capi {
-                version: section.version,
+                version: chosen(section.version.as_ref()),
                 infrastructure_providers: section.infrastructure_providers,
             }),
             None => Some(Capi::default()),
         },
         butler_controller: match addons.butler_controller {
             Some(section) => section.enabled.then_some(ButlerController {
-                version: section.version,
-                image: section.image,
+                version: chosen(section.version.as_ref()),
+                image: chosen(section.image.as_ref()),
             }),
             None => Some(ButlerController::default()),
         },
@@ -201,11 +201,16 @@ pub(super) fn normalize(
             .console
             .filter(|section| section.enabled)
             .map(|section| Console {
-                version: section.version,
+                version: chosen(section.version.as_ref()),
                 ingress: section.ingress.filter(|ingress| ingress.enabled),
             }),
         flux: flux(spec, errors),
     }
+}
+
+/// A text the user chose; clients that always send every field send an empty one for "not chosen".
+fn chosen(text: Option<&String>) -> Option<String> {
+    text.filter(|text| !text.is_empty()).cloned()
 }
 
 /// What a provider gets where the user said nothing.
@@ -286,7 +291,7 @@ fn cilium(
         errors,
     );
     (kind == CniType::Cilium).then(|| Cilium {
-        version: section.and_then(|section| section.version.clone()),
+        version: section.and_then(|section| chosen(section.version.as_ref())),
         hubble: section.is_none_or(|section| section.hubble_enabled),
     })
 }
@@ -323,7 +328,7 @@ fn longhorn(
         ));
     }
     (kind == StorageType::Longhorn).then(|| Longhorn {
-        version: section.and_then(|section| section.version.clone()),
+        version: section.and_then(|section| chosen(section.version.as_ref())),
         replica_count,
     })
 }
@@ -369,7 +374,7 @@ fn kube_vip(
     }
     let kind = asked.unwrap_or(defaults.control_plane_ha);
     (kind == ControlPlaneHaType::KubeVip && has_address).then(|| KubeVip {
-        version: section.and_then(|section| section.version.clone()),
+        version: section.and_then(|section| chosen(section.version.as_ref())),
     })
 }
 
@@ -387,7 +392,7 @@ fn ingress(addons: &BootstrapAddons, defaults: &Defaults) -> Option<Ingress> {
     };
     section.enabled.then(|| Ingress {
         controller,
-        version: section.version.clone(),
+        version: chosen(section.version.as_ref()),
     })
 }
 
@@ -405,7 +410,7 @@ fn tenant_control_planes(addons: &BootstrapAddons) -> Option<TenantControlPlanes
     };
     section.enabled.then(|| TenantControlPlanes {
         provider,
-        version: section.version.clone(),
+        version: chosen(section.version.as_ref()),
     })
 }
 

@@ -69,6 +69,10 @@ pub(super) fn normalize(
         let rule = format!("must not overlap with {path}.podCIDR");
         errors.push(FieldError::new(format!("{path}.serviceCIDR"), rule));
     }
+    if pod_cidr.addr().is_ipv4() != service_cidr.addr().is_ipv4() {
+        let rule = format!("must be of the same address family as {path}.podCIDR");
+        errors.push(FieldError::new(format!("{path}.serviceCIDR"), rule));
+    }
     let load_balancer_ranges = match (pool, &endpoint) {
         (Some(pool), Some(Endpoint::Address(address))) => without(pool, *address),
         (Some(pool), _) => vec![pool],
@@ -78,7 +82,10 @@ pub(super) fn normalize(
         pod_cidr,
         service_cidr,
         endpoint,
-        vip_interface: network.vip_interface.clone(),
+        vip_interface: network
+            .vip_interface
+            .clone()
+            .filter(|name| !name.is_empty()),
         load_balancer_ranges,
     })
 }
@@ -110,7 +117,9 @@ fn endpoint(
     ];
     let mut endpoints = Vec::new();
     for (path, text) in spellings {
-        let Some(text) = text else { continue };
+        let Some(text) = text.filter(|text| !text.is_empty()) else {
+            continue;
+        };
         match read_endpoint(text) {
             Some(endpoint) => endpoints.push(endpoint),
             None => errors.push(FieldError::new(
@@ -170,7 +179,9 @@ fn load_balancer_pool(
         ("spec.platform.metalLBPool", platform),
         ("spec.addons.loadBalancer.addressPool", addon),
     ] {
-        let Some(text) = text else { continue };
+        let Some(text) = text.filter(|text| !text.is_empty()) else {
+            continue;
+        };
         match (read_range(text), chosen) {
             (Err(rule), _) => errors.push(FieldError::new(path, rule)),
             (Ok(range), None) => chosen = Some((path, range)),

@@ -211,6 +211,16 @@ fn repository_is_what_flux_follows() {
 }
 
 #[test]
+fn empty_texts_mean_that_nothing_was_chosen() {
+    let mut spec = long_spelling();
+    spec["network"]["vip"] = json!("");
+    spec["cluster"]["controlPlaneEndpoint"] = json!("10.40.0.200");
+    spec["addons"]["loadBalancer"]["addressPool"] = json!("");
+    spec["addons"]["cni"]["version"] = json!("");
+    assert_eq!(read(&spec), read(&long_spelling()));
+}
+
+#[test]
 fn disabled_addons_are_absent() {
     let mut spec = long_spelling();
     spec["addons"] = json!({
@@ -307,6 +317,10 @@ fn broken_addresses_are_refused_by_field() {
             .contains("must not overlap with spec.network.podCIDR")
     );
     assert!(network("vip", "10.40.0.999").starts_with("spec.network.vip must be an IPv4 or IPv6"));
+    assert!(
+        network("serviceCIDR", "fd00::/108")
+            .contains("same address family as spec.network.podCIDR")
+    );
     let reversed = read_with(
         long_spelling(),
         "/network",
