@@ -7,6 +7,10 @@
     unreachable_pub,
     reason = "KubeSchema repeats each public struct inside a function, where nobody can reach it"
 )]
+#![expect(
+    clippy::duplicated_attributes,
+    reason = "several print columns have the same type"
+)]
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::{CustomResource, KubeSchema};

@@ -16,6 +16,10 @@
     unreachable_pub,
     reason = "KubeSchema repeats each public struct inside a function, where nobody can reach it"
 )]
+#![expect(
+    clippy::duplicated_attributes,
+    reason = "several print columns have the same type"
+)]
 
 mod addons;
 mod cluster;
@@ -160,9 +164,9 @@ pub struct ClusterBootstrapSpec {
 )]
 #[serde(rename_all = "lowercase")]
 pub enum BootstrapProvider {
-    /// Harvester, by KubeVirt.
+    /// Harvester, through its Kubernetes API.
     Harvester,
-    /// Nutanix, by Prism Central.
+    /// Nutanix, through Prism Central.
     Nutanix,
     /// Proxmox VE.
     Proxmox,
@@ -280,7 +284,7 @@ pub enum ExposureMode {
 )]
 #[serde(rename_all = "lowercase")]
 pub enum IngressControllerType {
-    /// HAProxy.
+    /// The `HAProxy` ingress controller.
     Haproxy,
     /// ingress-nginx.
     Nginx,
