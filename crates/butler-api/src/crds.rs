@@ -14,8 +14,9 @@ use kube::CustomResourceExt;
 use thiserror::Error;
 
 use crate::butler::{
-    addon_definition, butler_config, identity_provider, ip_allocation, management_addon,
-    network_pool, provider_config, team, tenant_addon, tenant_cluster, user, workspace,
+    addon_definition, butler_config, cluster_bootstrap, cluster_creation_policy,
+    identity_provider, image_sync, ip_allocation, load_balancer_request, machine_request,
+    management_addon, network_pool, provider_config, team, tenant_addon, tenant_cluster, user, workspace,
     workspace_template,
 };
 use crate::cluster_api::{butler_cluster, butler_machine, steward_control_plane};
@@ -42,10 +43,15 @@ pub fn all() -> Vec<CustomResourceDefinition> {
         butler_config::ButlerConfig::crd(),
         butler_machine::ButlerMachine::crd(),
         butler_machine::ButlerMachineTemplate::crd(),
+        cluster_bootstrap::ClusterBootstrap::crd(),
+        cluster_creation_policy::ClusterCreationPolicy::crd(),
         data_store::DataStore::crd(),
         identity_provider::IdentityProvider::crd(),
+        image_sync::ImageSync::crd(),
         ip_allocation::IPAllocation::crd(),
         kubeconfig_generator::KubeconfigGenerator::crd(),
+        load_balancer_request::LoadBalancerRequest::crd(),
+        machine_request::MachineRequest::crd(),
         management_addon::ManagementAddon::crd(),
         network_pool::NetworkPool::crd(),
         provider_config::ProviderConfig::crd(),

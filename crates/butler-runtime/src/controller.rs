@@ -105,6 +105,9 @@ impl<R: Reconciler> Controller<R> {
                 }
             }
         };
+        for note in &report.told {
+            self.metrics.event(R::NAME, note.severity);
+        }
         self.metrics.pass(R::NAME, result, started.elapsed());
         report.verdict
     }

@@ -12,6 +12,8 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
 
+use crate::plan::Severity;
+
 /// The content type of [`Metrics::encode`].
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
@@ -22,8 +24,6 @@ pub enum PassResult {
     Unchanged,
     /// Something was written.
     Changed,
-    /// The object is paused.
-    Paused,
     /// It failed and is tried again.
     Retry,
     /// It failed in a way that only a change of the object can heal.
@@ -68,15 +68,6 @@ pub enum RequestOutcome {
     Failure,
 }
 
-/// The kind of an event.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum EventType {
-    /// Something happened as wished.
-    Normal,
-    /// Somebody may have to act.
-    Warning,
-}
-
 macro_rules! label_value {
     ($($name:ident)*) => {$(
         impl EncodeLabelValue for $name {
@@ -86,7 +77,7 @@ macro_rules! label_value {
         }
     )*};
 }
-label_value! { PassResult Verb RequestOutcome EventType }
+label_value! { PassResult Verb RequestOutcome Severity }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ControllerLabels {
@@ -110,7 +101,7 @@ struct RequestLabels {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct EventLabels {
     controller: String,
-    r#type: EventType,
+    r#type: Severity,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -243,7 +234,7 @@ impl Metrics {
     }
 
     /// Counts a written event.
-    pub fn event(&self, controller: &str, event_type: EventType) {
+    pub fn event(&self, controller: &str, event_type: Severity) {
         let labels = EventLabels {
             controller: controller.to_owned(),
             r#type: event_type,
@@ -296,7 +287,7 @@ mod tests {
         metrics.pass("teams", PassResult::Changed, Duration::from_millis(20));
         metrics.queue_depth("teams", 3);
         metrics.api_request("teams", Verb::Apply, "Namespace", RequestOutcome::Success);
-        metrics.event("teams", EventType::Warning);
+        metrics.event("teams", Severity::Warning);
         metrics.leader("butler-controller", true);
         metrics.remote_health("team-a", "demo", Some(false));
         let text = metrics.encode().expect("encodes");

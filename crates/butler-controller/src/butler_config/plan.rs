@@ -4,7 +4,7 @@ use butler_api::{
     butler::butler_config::{ButlerConfig, ButlerConfigStatus, ExposureMode, MultiTenancyMode},
     conditions::{reasons, types},
     keys::{annotations, names},
-    name::NamespaceName,
+    name::{NamespaceName, is_reserved_namespace},
 };
 use butler_runtime::{
     conditions::{Answer, Conditions, Finding},
@@ -24,7 +24,8 @@ pub(super) fn plan(config: &ButlerConfig, world: &World, now: Timestamp) -> Plan
     let features = features(config);
     let mut notes = Vec::new();
     for finding in [&namespace.finding, &configured] {
-        if finding.answer == Answer::False {
+        // Being made is how every platform starts; it needs nobody's hand.
+        if finding.answer == Answer::False && finding.reason != reasons::CREATING {
             notes.push(Note::warning(finding.reason, &finding.message));
         }
     }
@@ -86,9 +87,9 @@ fn namespace(config: &ButlerConfig, world: &World) -> NamespacePlan {
     NamespacePlan { apply: Some(namespace_manifest(name)), finding }
 }
 
-/// Namespaces that no tenant may share.
-fn is_reserved(name: &str) -> bool {
-    name.starts_with("kube-") || ["default", names::SYSTEM_NAMESPACE, names::STEWARD_NAMESPACE].contains(&name)
+/// Namespaces that no tenant may share. The default one is kept from teams, but it is what this field is for.
+fn is_reserved(namespace: &str) -> bool {
+    is_reserved_namespace(namespace) && namespace != names::DEFAULT_TENANT_NAMESPACE
 }
 
 fn namespace_manifest(name: &str) -> Manifest {

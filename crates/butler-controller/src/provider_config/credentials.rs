@@ -4,7 +4,7 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{Mutex, PoisonError},
+    sync::{Mutex, MutexGuard, PoisonError},
 };
 
 use butler_api::butler::provider_config::{ProviderConfig, Provider};
@@ -17,7 +17,7 @@ use k8s_openapi::{ByteString, api::core::v1::Secret};
 use serde_json::Value;
 
 /// What a value must be beside present.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Form {
     /// Any text.
     Text,
@@ -28,7 +28,7 @@ enum Form {
 }
 
 /// A key a provider's Secret must hold.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Need {
     key: String,
     form: Form,
@@ -92,13 +92,12 @@ fn is_service_account_key(value: &[u8]) -> bool {
 /// Shapes already known, by the version of the Secret they were read from: an unchanged Secret is not read again.
 #[derive(Debug, Default)]
 pub(super) struct Shapes {
-    known: Mutex<BTreeMap<ObjectKey, Known>>,
+    known: Mutex<BTreeMap<(ObjectKey, Vec<Need>), Known>>,
 }
 
 #[derive(Debug)]
 struct Known {
     version: String,
-    needs: Vec<Need>,
     shape: CredentialsShape,
 }
 
@@ -122,19 +121,23 @@ impl Shapes {
         };
         let shape = shape(&secret, &needs);
         let version = secret.metadata.resource_version.unwrap_or_default();
-        let known = Known { version, needs, shape: shape.clone() };
-        self.known.lock().unwrap_or_else(PoisonError::into_inner).insert(key.clone(), known);
+        let known = Known { version, shape: shape.clone() };
+        self.known().insert((key.clone(), needs), known);
         Ok(shape)
     }
 
     /// Forgets a Secret that is gone.
     pub(super) fn forget(&self, key: &ObjectKey) {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
+        self.known().retain(|(known, _), _| known != key);
     }
 
     fn recall(&self, key: &ObjectKey, version: &str, needs: &[Need]) -> Option<CredentialsShape> {
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = known.get(key).filter(|known| known.version == version && known.needs == needs)?;
+        let known = self.known();
+        let known = known.get(&(key.clone(), needs.to_vec())).filter(|known| known.version == version)?;
         Some(known.shape.clone())
+    }
+
+    fn known(&self) -> MutexGuard<'_, BTreeMap<(ObjectKey, Vec<Need>), Known>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

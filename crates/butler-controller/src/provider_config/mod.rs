@@ -3,7 +3,7 @@
 //! | | |
 //! |---|---|
 //! | reconciles | ProviderConfig |
-//! | watches | Secret (metadata), Team (metadata), NetworkPool, TenantCluster |
+//! | watches | Secret (metadata), Team (metadata), NetworkPool, TenantCluster, ButlerConfig (which provider is the default) |
 //! | writes | nothing but the status; the finalizer is held while a tenant cluster uses the provider |
 //! | conditions | `CredentialsValid`, `PoolAvailable` (address pools in use), `QuotaSatisfied` (limits set), `Ready` |
 //!
@@ -16,13 +16,14 @@ mod plan;
 
 use butler_api::{
     butler::{
+        butler_config::ButlerConfig,
         provider_config::{ProviderConfig, ProviderConfigStatus},
         team::Team,
     },
     keys::finalizers,
 };
 use butler_runtime::{
-    cache::Metadata,
+    cache::{Metadata, Whole},
     failure::Failure,
     object::ObjectKey,
     plan::Plan,
@@ -63,9 +64,12 @@ impl Reconciler for ProviderConfigReconciler {
             let uses = |provider: &ProviderConfig| observe::pools(provider).contains(&pool.facts.key);
             providers.keys_where(|provider| uses(&provider.value.0))
         });
-        sources.reads::<TenantClusterFacts>(|cluster, providers| {
-            let named = cluster.value.provider.iter().filter(|key| providers.get(key).is_some());
-            named.cloned().collect()
+        sources.reads::<TenantClusterFacts>(|cluster, providers| match &cluster.value.provider {
+            Some(key) => providers.get(key).map(|provider| provider.facts.key.clone()).into_iter().collect(),
+            None => providers.keys_where(|provider| observe::may_be_default(&provider.facts.key)),
+        });
+        sources.reads::<Whole<ButlerConfig>>(|_, providers| {
+            providers.keys_where(|provider| observe::may_be_default(&provider.facts.key))
         });
     }
 

@@ -2,11 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use butler_api::butler::{
-    provider_config::{NetworkMode, ProviderConfig, ScopeType},
-    team::Team,
+use butler_api::{
+    butler::{
+        butler_config::ButlerConfig,
+        provider_config::{NetworkMode, ProviderConfig, ScopeType},
+        team::Team,
+    },
+    keys::names,
 };
-use butler_runtime::{cache::Metadata, failure::Failure, object::ObjectKey, reconciler::Context};
+use butler_runtime::{cache::{Metadata, Whole}, failure::Failure, object::ObjectKey, reconciler::Context};
 use k8s_openapi::api::core::v1::Secret;
 
 use super::{
@@ -53,7 +57,9 @@ pub(super) async fn observe(provider: &ProviderConfig, shapes: &Shapes, context:
         let facts = pool_cache.get(&pool).map(|pool| pool.value.available);
         world.pools.insert(pool, facts);
     }
-    for cluster in users.iter().map(|user| &user.value).filter(|user| user.provider.as_ref() == Some(&key)) {
+    let default = default_provider(context);
+    let uses = |user: &&TenantClusterFacts| user.provider.as_ref().unwrap_or(&default) == &key;
+    for cluster in users.iter().map(|user| &user.value).filter(uses) {
         let usage = world.usage.entry(cluster.team.clone()).or_default();
         usage.clusters = usage.clusters.saturating_add(1);
         usage.nodes = usage.nodes.saturating_add(cluster.workers);
@@ -69,6 +75,19 @@ async fn credentials(provider: &ProviderConfig, shapes: &Shapes, context: &Conte
         return Ok(None);
     };
     shapes.of(provider, &key, &secret.facts.resource_version, context.api()).await.map(Some)
+}
+
+/// The provider of clusters that name none.
+fn default_provider(context: &Context) -> ObjectKey {
+    let config = context.cache::<Whole<ButlerConfig>>().get(&ObjectKey::cluster(names::BUTLER_CONFIG));
+    let named = config.as_ref().and_then(|config| config.value.0.spec.default_provider_config_ref.as_ref());
+    let name = named.map_or(names::DEFAULT_PROVIDER_CONFIG, |reference| reference.name.as_str());
+    ObjectKey::namespaced(names::SYSTEM_NAMESPACE, name)
+}
+
+/// Whether the platform's settings can make this provider the default.
+pub(super) fn may_be_default(key: &ObjectKey) -> bool {
+    key.namespace.as_deref() == Some(names::SYSTEM_NAMESPACE)
 }
 
 /// The Secret that holds the credentials.

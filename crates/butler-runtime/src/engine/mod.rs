@@ -54,15 +54,13 @@ pub struct Report {
     pub writes: usize,
     /// Why it failed, if it did.
     pub failure: Option<Failure>,
+    /// What was told as events.
+    pub told: Vec<Note>,
 }
 
 impl Report {
     fn quiet(verdict: Verdict) -> Self {
-        Self {
-            verdict,
-            writes: 0,
-            failure: None,
-        }
+        Self { verdict, writes: 0, failure: None, told: Vec::new() }
     }
 }
 
@@ -165,7 +163,7 @@ impl<R: Reconciler> Engine<R> {
             reasons::TERMINAL,
             format!("the controller panicked: {message}"),
         );
-        self.failed(key, 0, failure)
+        self.failed(key, failure)
     }
 
     async fn pass_with(
@@ -254,34 +252,23 @@ impl<R: Reconciler> Engine<R> {
     }
 
     fn fail(&self, hands: &Hands<'_, R>, failure: Failure) -> Report {
-        self.failed(hands.key(), hands.writes(), failure)
+        let report = self.failed(hands.key(), failure);
+        Report { writes: hands.writes(), told: hands.told().to_vec(), ..report }
     }
 
-    fn failed(&self, key: &ObjectKey, writes: usize, failure: Failure) -> Report {
+    fn failed(&self, key: &ObjectKey, failure: Failure) -> Report {
         let failures = self.remember(key, |memory| {
             memory.failures = memory.failures.saturating_add(1);
             memory.failures
         });
-        let jitter = self
-            .random
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .random::<f64>();
+        let jitter = self.random.lock().unwrap_or_else(PoisonError::into_inner).random::<f64>();
         let wait = self.backoff.after(failures, failure.class, jitter);
-        Report {
-            verdict: Verdict::After(wait),
-            writes,
-            failure: Some(failure),
-        }
+        Report { failure: Some(failure), ..Report::quiet(Verdict::After(wait)) }
     }
 
     fn concluded(&self, hands: &Hands<'_, R>, verdict: Verdict) -> Report {
         self.remember(hands.key(), |memory| memory.failures = 0);
-        Report {
-            verdict,
-            writes: hands.writes(),
-            failure: None,
-        }
+        Report { writes: hands.writes(), told: hands.told().to_vec(), ..Report::quiet(verdict) }
     }
 
     async fn pause(&self, hands: &mut Hands<'_, R>, now: Timestamp) -> Report {
@@ -292,19 +279,16 @@ impl<R: Reconciler> Engine<R> {
         }
     }
 
-    async fn tell(&self, hands: &Hands<'_, R>, notes: &[Note], now: Timestamp) {
+    async fn tell(&self, hands: &mut Hands<'_, R>, notes: &[Note], now: Timestamp) {
         if hands.writes() == 0 {
             return;
         }
         let fresh = self.remember(hands.key(), |memory| memory.published.fresh(notes));
-        let subject = Subject {
-            kind: &self.kind,
-            key: hands.key(),
-            uid: hands.uid(),
-        };
+        let subject = Subject { kind: &self.kind, key: hands.key(), uid: hands.uid() };
         for note in &fresh {
             publish(self.api.as_ref(), &self.manager, &subject, note, now).await;
         }
+        hands.has_told(fresh);
     }
 
     /// An object that does not fit its type is told so in its own status; the others go on.
@@ -324,11 +308,7 @@ impl<R: Reconciler> Engine<R> {
                 .is_empty()
         });
         if told || malformed.facts.applied(&manager, Part::Status).is_some() {
-            return Report {
-                verdict: Verdict::AwaitChange,
-                writes: 0,
-                failure: Some(failure),
-            };
+            return Report { failure: Some(failure), ..Report::quiet(Verdict::AwaitChange) };
         }
         let body = json!({
             "apiVersion": self.kind.api_version(),
@@ -343,11 +323,7 @@ impl<R: Reconciler> Engine<R> {
         {
             tracing::warn!(%error, %key, "could not tell an object that it is malformed");
         }
-        Report {
-            verdict: Verdict::AwaitChange,
-            writes: 1,
-            failure: Some(failure),
-        }
+        Report { writes: 1, failure: Some(failure), ..Report::quiet(Verdict::AwaitChange) }
     }
 
     fn memories(&self) -> MutexGuard<'_, BTreeMap<ObjectKey, Memory>> {

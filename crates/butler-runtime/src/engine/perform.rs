@@ -16,7 +16,7 @@ use crate::{
     failure::Failure,
     fields::hash_of_intent,
     object::{Kind, Manifest, ObjectKey, text},
-    plan::{Plan, Prune},
+    plan::{Note, Plan, Prune},
     reconciler::{Context, Reconciler},
     recorder::Recorder,
 };
@@ -27,6 +27,7 @@ pub(super) struct Hands<'a, R: Reconciler> {
     cached: &'a Cached<Whole<R::Object>>,
     recorder: Arc<Recorder>,
     writes: usize,
+    told: Vec<Note>,
 }
 
 impl<'a, R: Reconciler> Hands<'a, R> {
@@ -35,12 +36,7 @@ impl<'a, R: Reconciler> Hands<'a, R> {
         cached: &'a Cached<Whole<R::Object>>,
         recorder: &Arc<Recorder>,
     ) -> Self {
-        Self {
-            engine,
-            cached,
-            recorder: Arc::clone(recorder),
-            writes: 0,
-        }
+        Self { engine, cached, recorder: Arc::clone(recorder), writes: 0, told: Vec::new() }
     }
 
     pub(super) fn key(&self) -> &ObjectKey {
@@ -53,6 +49,14 @@ impl<'a, R: Reconciler> Hands<'a, R> {
 
     pub(super) fn writes(&self) -> usize {
         self.writes
+    }
+
+    pub(super) fn told(&self) -> &[Note] {
+        &self.told
+    }
+
+    pub(super) fn has_told(&mut self, notes: Vec<Note>) {
+        self.told.extend(notes);
     }
 
     pub(super) fn recorder(&self) -> Arc<dyn ApiServer> {
