@@ -268,7 +268,7 @@ impl Metrics {
         }
     }
 
-    /// The numbers in the OpenMetrics text format.
+    /// The numbers in the `OpenMetrics` text format.
     pub fn encode(&self) -> Result<String, fmt::Error> {
         let mut text = String::new();
         let registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);

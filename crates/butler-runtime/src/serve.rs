@@ -139,22 +139,22 @@ pub fn metrics_router(metrics: Metrics) -> Router {
 pub struct Listener {
     purpose: &'static str,
     address: SocketAddr,
-    listener: TcpListener,
+    socket: TcpListener,
 }
 
 impl Listener {
     /// Opens a listener; port 0 takes a free port.
     pub async fn bind(purpose: &'static str, address: SocketAddr) -> Result<Self, ServeError> {
         let opened = async {
-            let listener = TcpListener::bind(address).await?;
-            let address = listener.local_addr()?;
-            Ok((address, listener))
+            let socket = TcpListener::bind(address).await?;
+            let address = socket.local_addr()?;
+            Ok((address, socket))
         };
         match opened.await {
-            Ok((address, listener)) => Ok(Self {
+            Ok((address, socket)) => Ok(Self {
                 purpose,
                 address,
-                listener,
+                socket,
             }),
             Err(source) => Err(ServeError::Bind {
                 purpose,
@@ -171,7 +171,7 @@ impl Listener {
 
     /// The open socket.
     pub(crate) fn into_inner(self) -> TcpListener {
-        self.listener
+        self.socket
     }
 
     /// Answers requests until `shutdown`, then finishes those that are under way.
@@ -183,10 +183,10 @@ impl Listener {
         let Self {
             purpose,
             address,
-            listener,
+            socket,
         } = self;
         tracing::info!(%address, purpose, "listening");
-        axum::serve(listener, router)
+        axum::serve(socket, router)
             .with_graceful_shutdown(shutdown.cancelled_owned())
             .await
             .map_err(|source| ServeError::Serve {

@@ -53,10 +53,7 @@ impl Shutdown {
                 signal = second.name,
                 "second signal: ending without finishing"
             );
-            #[expect(
-                clippy::exit,
-                reason = "the user asked twice, nothing is to be waited for"
-            )]
+            // The user asked twice, so nothing is waited for.
             std::process::exit(second.exit_code);
         });
         Ok(shutdown)

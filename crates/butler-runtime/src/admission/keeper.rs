@@ -66,10 +66,8 @@ impl Keeper {
                         .min(LONGEST_WAIT)
                 }
                 Err(error) => {
-                    tracing::warn!(
-                        error = &error as &dyn std::error::Error,
-                        "admission is not in order; trying again"
-                    );
+                    let cause = std::error::Error::source(&error).map(ToString::to_string);
+                    tracing::warn!(%error, cause, "admission is not in order; trying again");
                     let wait = retry;
                     retry = retry.saturating_mul(2).min(LONGEST_RETRY);
                     wait
@@ -199,27 +197,23 @@ impl Keeper {
             field_manager: Some(self.component.clone()),
             ..PostParams::default()
         };
-        let written = match previous {
-            Some(previous) => {
-                let secret = Secret { data, ..previous };
-                self.secrets
-                    .replace(&self.secret_name, &parameters, &secret)
-                    .await
-            }
-            None => {
-                let metadata = ObjectMeta {
+        let written = if let Some(previous) = previous {
+            let secret = Secret { data, ..previous };
+            let replaced = self
+                .secrets
+                .replace(&self.secret_name, &parameters, &secret);
+            replaced.await
+        } else {
+            let secret = Secret {
+                metadata: ObjectMeta {
                     name: Some(self.secret_name.clone()),
                     ..ObjectMeta::default()
-                };
-                let type_ = Some("kubernetes.io/tls".to_owned());
-                let secret = Secret {
-                    metadata,
-                    type_,
-                    data,
-                    ..Secret::default()
-                };
-                self.secrets.create(&parameters, &secret).await
-            }
+                },
+                type_: Some("kubernetes.io/tls".to_owned()),
+                data,
+                ..Secret::default()
+            };
+            self.secrets.create(&parameters, &secret).await
         };
         match written {
             Ok(_) => Ok(()),

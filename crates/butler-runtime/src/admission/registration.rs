@@ -32,7 +32,8 @@ pub enum Reach {
         /// Its port.
         port: u16,
     },
-    /// By an address outside of the cluster, such as `https://127.0.0.1:9443`.
+    /// By an address outside of the cluster, such as `https://127.0.0.1:9443`. Only for a single
+    /// replica: two would register their addresses over each other.
     Url(String),
 }
 
@@ -57,18 +58,11 @@ impl Reach {
                     return Err(AdmissionError::Url { url: url.clone() });
                 };
                 let host = host.trim_start_matches('[').trim_end_matches(']');
-                Ok(match host.parse() {
-                    Ok(address) => ServerNames {
-                        dns_names: Vec::new(),
-                        ip_addresses: vec![address],
-                    },
-                    Err(_) => {
-                        let dns_names = vec![host.to_owned()];
-                        ServerNames {
-                            dns_names,
-                            ip_addresses: Vec::new(),
-                        }
-                    }
+                let address = host.parse().ok();
+                let dns_name = address.is_none().then(|| host.to_owned());
+                Ok(ServerNames {
+                    dns_names: dns_name.into_iter().collect(),
+                    ip_addresses: address.into_iter().collect(),
                 })
             }
         }

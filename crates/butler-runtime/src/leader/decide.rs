@@ -95,8 +95,8 @@ impl LeaderSettings {
     }
 
     /// How long a deposed leader may take to stop: until the lease can be taken by another.
-    pub(crate) fn stop_within(&self) -> Duration {
-        self.lease_duration.saturating_sub(self.renew_deadline)
+    pub(crate) fn stop_within(&self, renewed_at: Instant, now: Instant) -> Duration {
+        (renewed_at + self.lease_duration).saturating_duration_since(now)
     }
 
     /// How much of the renew deadline is left.

@@ -18,8 +18,8 @@ fn wall(second: i64) -> Timestamp {
     Timestamp::from_second(1_700_000_000 + second).expect("in range")
 }
 
-fn held_by(holder: &str) -> Option<LeaseSpec> {
-    Some(taken(None, holder, wall(0), &SETTINGS))
+fn held_by(holder: &str) -> LeaseSpec {
+    taken(None, holder, wall(0), &SETTINGS)
 }
 
 #[test]
@@ -33,7 +33,7 @@ fn an_absent_lease_is_taken() {
 
 #[test]
 fn a_released_lease_is_taken_at_once() {
-    let free = released(&held_by("other").expect("held"), wall(1));
+    let free = released(&held_by("other"), wall(1));
     let observed = Observed::first(Some(free), at(5));
     assert_eq!(
         decide(&observed, "me", STANDBY, at(5), &SETTINGS),
@@ -43,7 +43,7 @@ fn a_released_lease_is_taken_at_once() {
 
 #[test]
 fn a_held_lease_is_left_alone_until_it_expires() {
-    let observed = Observed::first(held_by("other"), at(0));
+    let observed = Observed::first(Some(held_by("other")), at(0));
     let decision = decide(&observed, "me", STANDBY, at(14), &SETTINGS);
     assert_eq!(decision, Decision::Wait { until: at(15) });
     assert_eq!(
@@ -63,13 +63,13 @@ fn a_lease_renewed_long_ago_by_its_own_clock_still_waits_a_whole_duration() {
 
 #[test]
 fn seeing_the_same_record_again_does_not_prolong_it() {
-    let mut observed = Observed::first(held_by("other"), at(0));
-    observed.again(held_by("other"), at(14));
+    let mut observed = Observed::first(Some(held_by("other")), at(0));
+    observed.again(Some(held_by("other")), at(14));
     assert_eq!(
         decide(&observed, "me", STANDBY, at(15), &SETTINGS),
         Decision::Acquire
     );
-    let renewed = taken(held_by("other").as_ref(), "other", wall(14), &SETTINGS);
+    let renewed = taken(Some(&held_by("other")), "other", wall(14), &SETTINGS);
     observed.again(Some(renewed), at(14));
     let decision = decide(&observed, "me", STANDBY, at(15), &SETTINGS);
     assert_eq!(decision, Decision::Wait { until: at(29) });
@@ -91,7 +91,7 @@ fn a_failed_try_waits_before_the_next() {
 
 #[test]
 fn a_leader_renews_and_gives_up_at_the_deadline() {
-    let observed = Observed::first(held_by("me"), at(0));
+    let observed = Observed::first(Some(held_by("me")), at(0));
     let leading = |next| Standing::Leading {
         renewed_at: at(0),
         next_renewal: at(next),
@@ -106,7 +106,7 @@ fn a_leader_renews_and_gives_up_at_the_deadline() {
 
 #[test]
 fn a_leader_that_sees_another_holder_has_lost() {
-    let observed = Observed::first(held_by("other"), at(1));
+    let observed = Observed::first(Some(held_by("other")), at(1));
     let standing = Standing::Leading {
         renewed_at: at(1),
         next_renewal: at(3),

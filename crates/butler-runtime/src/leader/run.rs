@@ -5,17 +5,16 @@ use std::time::Duration;
 
 use futures::{Stream, StreamExt as _};
 use jiff::Timestamp;
-use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
-use kube::api::{Api, ObjectMeta, PostParams};
-use kube::runtime::{WatchStreamExt as _, watcher};
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::runtime::watcher;
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 use tokio::sync::watch;
-use tokio::task::JoinHandle;
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 
-use super::decide::{self, Decision, LeaderSettings, Observed, Standing};
+use super::decide::{self, Decision, LeaderSettings, Standing};
+use super::store::{Knowledge, LeaseName, LeaseStore, WriteFailure};
 use crate::metrics::Metrics;
 use crate::task;
 
@@ -42,21 +41,6 @@ pub enum LeaderError {
     },
 }
 
-/// Where a Lease is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LeaseName {
-    /// Its namespace.
-    pub namespace: String,
-    /// Its name, by custom that of the component.
-    pub name: String,
-}
-
-impl std::fmt::Display for LeaseName {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(formatter, "lease {}/{}", self.namespace, self.name)
-    }
-}
-
 /// The name of a candidate: the pod or host for people, and a random part because a restarted
 /// process must not take itself for the one before it.
 pub fn identity(host: &str) -> String {
@@ -66,40 +50,13 @@ pub fn identity(host: &str) -> String {
 /// A candidate for the leadership of one Lease.
 #[derive(Debug)]
 pub struct Elector {
-    api: Api<Lease>,
+    store: LeaseStore,
     lease: LeaseName,
     me: String,
     settings: LeaderSettings,
     metrics: Metrics,
     leading: watch::Sender<bool>,
     random: StdRng,
-}
-
-/// A write of the Lease did not succeed.
-enum WriteFailure {
-    /// Somebody else wrote first; the Lease was read again.
-    Conflict,
-    /// It did not succeed, for this reason.
-    Failed(String),
-}
-
-/// What a candidate knows.
-struct Knowledge {
-    /// The object as last read or written, for its resource version.
-    lease: Option<Lease>,
-    observed: Observed,
-}
-
-impl Knowledge {
-    fn first(lease: Option<Lease>) -> Self {
-        let observed = Observed::first(record(lease.as_ref()).cloned(), now());
-        Self { lease, observed }
-    }
-
-    fn again(&mut self, lease: Option<Lease>) {
-        self.observed.again(record(lease.as_ref()).cloned(), now());
-        self.lease = lease;
-    }
 }
 
 impl Elector {
@@ -111,11 +68,11 @@ impl Elector {
         settings: LeaderSettings,
         metrics: Metrics,
     ) -> Self {
-        let api = Api::namespaced(client, &lease.namespace);
+        let store = LeaseStore::new(client, &lease);
         metrics.leader(&lease.name, false);
         let random = StdRng::from_rng(&mut rand::rng());
         Self {
-            api,
+            store,
             lease,
             me,
             settings,
@@ -144,14 +101,16 @@ impl Elector {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        let changes = self.changes();
+        let changes = self.store.changes();
         let Some((knowledge, standing)) = self.acquire(changes, &shutdown).await else {
             return Ok(None);
         };
         tracing::info!(lease = %self.lease, me = %self.me, "leading");
         self.publish(true);
         let token = shutdown.child_token();
-        let handle = task::spawn("leader-work", work(token.clone()));
+        // Whoever drops this future renews no longer, so the work must end with it.
+        let _ends_with_us = token.clone().drop_guard();
+        let handle = AbortOnDropHandle::new(task::spawn("leader-work", work(token.clone())));
         let outcome = self.hold(knowledge, standing, &token, handle).await;
         self.publish(false);
         outcome.map(Some)
@@ -160,11 +119,6 @@ impl Elector {
     fn publish(&self, leading: bool) {
         self.metrics.leader(&self.lease.name, leading);
         self.leading.send_replace(leading);
-    }
-
-    fn changes(&self) -> impl Stream<Item = watcher::Result<Option<Lease>>> + Send + use<> {
-        let changes = kube::runtime::watcher::watch_object(self.api.clone(), &self.lease.name);
-        changes.default_backoff()
     }
 
     /// Waits as a standby until the lease is ours, or for the shutdown. A write under way is not
@@ -178,52 +132,36 @@ impl Elector {
         let mut knowledge: Option<Knowledge> = None;
         let mut not_before = None;
         loop {
-            let until = match &mut knowledge {
-                None => None,
-                Some(known) => {
-                    let standing = Standing::Standby { not_before };
-                    match self.decide(known, standing) {
-                        Decision::Wait { until } => Some(until.into()),
-                        Decision::Acquire | Decision::Renew | Decision::Lost => {
-                            let started = now();
-                            match self.write(known, self.settings.request_timeout()).await {
-                                Ok(()) => {
-                                    let next_renewal = started + self.retry_after();
-                                    let standing = Standing::Leading {
-                                        renewed_at: started,
-                                        next_renewal,
-                                    };
-                                    return Some((Knowledge::first(known.lease.take()), standing));
-                                }
-                                Err(WriteFailure::Conflict) => {}
-                                Err(WriteFailure::Failed(error)) => {
-                                    tracing::warn!(lease = %self.lease, error, "cannot take the lease; trying again");
-                                }
-                            }
-                            let retry = now() + self.retry_after();
-                            not_before = Some(retry);
-                            Some(retry.into())
-                        }
-                    }
+            let mut until = None;
+            if let Some(known) = &mut knowledge {
+                let standing = Standing::Standby { not_before };
+                if let Decision::Wait { until: moment } = self.decide(known, standing) {
+                    until = Some(moment);
+                } else if let Some(standing) = self.renew(known, None).await {
+                    return knowledge.map(|known| (known, standing));
+                } else {
+                    not_before = Some(now() + self.retry_after());
+                    until = not_before;
                 }
-            };
-            let seen = tokio::select! {
+            }
+            let change = tokio::select! {
                 change = changes.next() => change,
                 () = sleep_until(until) => continue,
                 () = shutdown.cancelled() => return None,
             };
-            let seen = match seen {
-                Some(Ok(lease)) => Some(lease),
+            let seen = match change {
+                Some(Ok(lease)) => Ok(lease),
                 Some(Err(error)) => {
-                    tracing::warn!(lease = %self.lease, error = %error, "cannot watch the lease (are get, list and watch on leases allowed?); reading it instead");
+                    tracing::warn!(lease = %self.lease, %error, "cannot watch the lease (are get, list and watch on leases allowed?); reading it instead");
                     self.read().await
                 }
-                None => None,
+                None => continue,
             };
-            if let Some(lease) = seen {
-                match &mut knowledge {
-                    Some(known) => known.again(lease),
-                    None => knowledge = Some(Knowledge::first(lease)),
+            match (seen, &mut knowledge) {
+                (Ok(lease), Some(known)) => known.again(lease, now()),
+                (Ok(lease), None) => knowledge = Some(Knowledge::first(lease, now())),
+                (Err(error), _) => {
+                    tracing::warn!(lease = %self.lease, error, "cannot read the lease");
                 }
             }
         }
@@ -235,208 +173,148 @@ impl Elector {
         mut knowledge: Knowledge,
         mut standing: Standing,
         token: &CancellationToken,
-        mut work: JoinHandle<T>,
+        mut work: AbortOnDropHandle<T>,
     ) -> Result<T, LeaderError> {
         loop {
+            let Standing::Leading { renewed_at, .. } = standing else {
+                return self.stop_deposed(now(), token, work).await;
+            };
             match self.decide(&knowledge, standing) {
                 Decision::Wait { until } => {
                     tokio::select! {
                         ended = &mut work => {
                             self.release(knowledge).await;
-                            return ended.map_err(|source| self.panicked(source));
+                            let lease = self.lease.clone();
+                            return ended.map_err(|source| LeaderError::Work { lease, source });
                         }
                         () = tokio::time::sleep_until(until.into()) => {}
                     }
                 }
-                Decision::Lost => return self.stop_deposed(token, work).await,
+                Decision::Lost => return self.stop_deposed(renewed_at, token, work).await,
                 Decision::Acquire | Decision::Renew => {
-                    let Standing::Leading { renewed_at, .. } = standing else {
-                        return self.stop_deposed(token, work).await;
-                    };
-                    let started = now();
-                    let left = self.settings.left(renewed_at, started);
-                    let written = self
-                        .write(&mut knowledge, left.min(self.settings.request_timeout()))
-                        .await;
-                    let next_renewal = started + self.retry_after();
-                    let renewed_at = match written {
-                        Ok(()) => started,
-                        Err(WriteFailure::Conflict) => renewed_at,
-                        Err(WriteFailure::Failed(error)) => {
-                            tracing::warn!(lease = %self.lease, error, "cannot renew the lease; trying again");
-                            renewed_at
-                        }
-                    };
-                    standing = Standing::Leading {
+                    let renewed = self.renew(&mut knowledge, Some(renewed_at)).await;
+                    standing = renewed.unwrap_or_else(|| Standing::Leading {
                         renewed_at,
-                        next_renewal,
-                    };
+                        next_renewal: now() + self.retry_after(),
+                    });
                 }
             }
         }
     }
 
     fn decide(&self, knowledge: &Knowledge, standing: Standing) -> Decision {
-        decide::decide(
-            &knowledge.observed,
-            &self.me,
-            standing,
-            now(),
-            &self.settings,
-        )
+        let observed = &knowledge.observed;
+        decide::decide(observed, &self.me, standing, now(), &self.settings)
     }
 
     fn retry_after(&mut self) -> Duration {
-        self.settings
-            .retry_after(self.random.random_range(0.0..1.0))
+        let chance = self.random.random_range(0.0..1.0);
+        self.settings.retry_after(chance)
     }
 
-    fn panicked(&self, source: tokio::task::JoinError) -> LeaderError {
-        LeaderError::Work {
-            lease: self.lease.clone(),
-            source,
+    /// Tries to take or renew the lease; after a conflict, what is known is up to date again. It
+    /// ends before the renew deadline of a leader, whatever the API server does.
+    async fn renew(
+        &mut self,
+        knowledge: &mut Knowledge,
+        renewed_at: Option<std::time::Instant>,
+    ) -> Option<Standing> {
+        let started = now();
+        let limit = self.settings.request_timeout();
+        let limit = renewed_at.map_or(limit, |renewed_at| {
+            self.settings.left(renewed_at, started).min(limit)
+        });
+        let (previous, wall_clock) = (knowledge.record(), Timestamp::now());
+        let record = decide::taken(previous, &self.me, wall_clock, &self.settings);
+        let attempt = async {
+            match self.store.write(knowledge, record).await {
+                Ok(lease) => {
+                    knowledge.again(Some(lease), now());
+                    Ok(())
+                }
+                Err(WriteFailure::Conflict) => {
+                    knowledge.again(self.read().await?, now());
+                    Err("somebody else wrote it".to_owned())
+                }
+                Err(WriteFailure::Failed(error)) => Err(error),
+            }
+        };
+        let attempted = tokio::time::timeout(limit, attempt).await;
+        match attempted.unwrap_or_else(|_| Err(format!("no answer within {limit:?}"))) {
+            Ok(()) => Some(Standing::Leading {
+                renewed_at: started,
+                next_renewal: started + self.retry_after(),
+            }),
+            Err(error) => {
+                tracing::warn!(lease = %self.lease, error, "did not get the lease; trying again");
+                None
+            }
+        }
+    }
+
+    async fn read(&self) -> Result<Option<Lease>, String> {
+        let limit = self.settings.request_timeout();
+        match tokio::time::timeout(limit, self.store.read()).await {
+            Ok(read) => read.map_err(|error| error.to_string()),
+            Err(_) => Err(format!("no answer within {limit:?}")),
         }
     }
 
     /// Another may lead soon: the work ends before that, or is ended.
     async fn stop_deposed<T>(
         &self,
+        renewed_at: std::time::Instant,
         token: &CancellationToken,
-        mut work: JoinHandle<T>,
+        mut work: AbortOnDropHandle<T>,
     ) -> Result<T, LeaderError> {
         tracing::error!(lease = %self.lease, "the leadership is lost; stopping the work");
         self.publish(false);
         token.cancel();
-        if tokio::time::timeout(self.settings.stop_within(), &mut work)
-            .await
-            .is_err()
-        {
+        let limit = self.settings.stop_within(renewed_at, now());
+        if tokio::time::timeout(limit, &mut work).await.is_err() {
             work.abort();
         }
-        Err(LeaderError::Lost {
-            lease: self.lease.clone(),
-        })
-    }
-
-    /// Writes that the lease is ours, over exactly the record that we know.
-    async fn write(
-        &self,
-        knowledge: &mut Knowledge,
-        timeout: Duration,
-    ) -> Result<(), WriteFailure> {
-        let previous = record(knowledge.lease.as_ref());
-        let spec = decide::taken(previous, &self.me, Timestamp::now(), &self.settings);
-        let written = self.put(knowledge.lease.as_ref(), spec);
-        match tokio::time::timeout(timeout, written).await {
-            Ok(Ok(lease)) => {
-                knowledge.again(Some(lease));
-                Ok(())
-            }
-            Ok(Err(kube::Error::Api(status)))
-                if status.is_conflict() || status.is_already_exists() || status.is_not_found() =>
-            {
-                if let Some(lease) = self.read().await {
-                    knowledge.again(lease);
-                }
-                Err(WriteFailure::Conflict)
-            }
-            Ok(Err(error)) => Err(WriteFailure::Failed(error.to_string())),
-            Err(_) => Err(WriteFailure::Failed(format!(
-                "no answer within {timeout:?}"
-            ))),
-        }
-    }
-
-    async fn put(&self, previous: Option<&Lease>, spec: LeaseSpec) -> kube::Result<Lease> {
-        let parameters = PostParams::default();
-        match previous {
-            Some(previous) => {
-                let lease = Lease {
-                    spec: Some(spec),
-                    ..previous.clone()
-                };
-                self.api
-                    .replace(&self.lease.name, &parameters, &lease)
-                    .await
-            }
-            None => {
-                let metadata = ObjectMeta {
-                    name: Some(self.lease.name.clone()),
-                    ..ObjectMeta::default()
-                };
-                self.api
-                    .create(
-                        &parameters,
-                        &Lease {
-                            metadata,
-                            spec: Some(spec),
-                        },
-                    )
-                    .await
-            }
-        }
-    }
-
-    async fn read(&self) -> Option<Option<Lease>> {
-        let read = self.api.get_opt(&self.lease.name);
-        match tokio::time::timeout(self.settings.request_timeout(), read).await {
-            Ok(Ok(lease)) => Some(lease),
-            Ok(Err(error)) => {
-                tracing::warn!(lease = %self.lease, %error, "cannot read the lease");
-                None
-            }
-            Err(_) => None,
-        }
+        let lease = self.lease.clone();
+        Err(LeaderError::Lost { lease })
     }
 
     /// Gives the lease back, so that the next candidate need not wait for its end.
     async fn release(&self, mut knowledge: Knowledge) {
-        // Twice, because somebody may have touched the labels of the Lease since we wrote it.
-        for _ in 0..2 {
-            let held = knowledge.observed.holder() == Some(self.me.as_str());
-            let Some((lease, spec)) = knowledge
-                .lease
-                .as_ref()
-                .zip(record(knowledge.lease.as_ref()))
-                .filter(|_| held)
-            else {
-                return;
-            };
-            let spec = decide::released(spec, Timestamp::now());
-            let written = self.put(Some(lease), spec);
-            match tokio::time::timeout(self.settings.request_timeout(), written).await {
-                Ok(Ok(_)) => {
-                    tracing::info!(lease = %self.lease, "gave the lease back");
-                    return;
+        let attempt = async {
+            // Twice, because somebody may have touched the Lease's labels since we wrote it.
+            for _ in 0..2 {
+                let held = knowledge.observed.holder() == Some(self.me.as_str());
+                let Some(record) = knowledge.record().filter(|_| held) else {
+                    return Ok(());
+                };
+                let record = decide::released(record, Timestamp::now());
+                match self.store.write(&knowledge, record).await {
+                    Ok(_) => return Ok(()),
+                    Err(WriteFailure::Conflict) => knowledge.again(self.read().await?, now()),
+                    Err(WriteFailure::Failed(error)) => return Err(error),
                 }
-                Ok(Err(kube::Error::Api(status))) if status.is_conflict() => {
-                    knowledge.again(self.read().await.flatten());
-                }
-                Ok(Err(error)) => {
-                    tracing::warn!(lease = %self.lease, %error, "cannot give the lease back; it expires");
-                    return;
-                }
-                Err(_) => {
-                    tracing::warn!(lease = %self.lease, "cannot give the lease back in time; it expires");
-                    return;
-                }
+            }
+            Err("somebody else keeps writing it".to_owned())
+        };
+        let limit = self.settings.request_timeout();
+        let attempted = tokio::time::timeout(limit, attempt).await;
+        match attempted.unwrap_or_else(|_| Err(format!("no answer within {limit:?}"))) {
+            Ok(()) => tracing::info!(lease = %self.lease, "gave the lease back"),
+            Err(error) => {
+                tracing::warn!(lease = %self.lease, error, "cannot give the lease back; it expires");
             }
         }
     }
 }
 
-fn record(lease: Option<&Lease>) -> Option<&LeaseSpec> {
-    lease.and_then(|lease| lease.spec.as_ref())
-}
-
 /// The time by tokio's clock, which tests can hold.
 fn now() -> std::time::Instant {
-    Instant::now().into_std()
+    tokio::time::Instant::now().into_std()
 }
 
-async fn sleep_until(moment: Option<Instant>) {
+async fn sleep_until(moment: Option<std::time::Instant>) {
     match moment {
-        Some(moment) => tokio::time::sleep_until(moment).await,
+        Some(moment) => tokio::time::sleep_until(moment.into()).await,
         None => std::future::pending().await,
     }
 }
