@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::fs;
+use std::io::ErrorKind;
 use std::path::PathBuf;
 
 use serde::Deserialize;
@@ -31,11 +32,17 @@ impl AuditLog {
     }
 
     /// This moment, for [`AuditLog::since`].
+    ///
+    /// # Panics
+    /// If the log cannot be read.
     pub fn mark(&self) -> Mark {
         Mark(self.complete_lines().len())
     }
 
     /// All requests since the server started, the kit's and the server's own included.
+    ///
+    /// # Panics
+    /// If the log cannot be read.
     pub fn all(&self) -> Requests {
         self.since(Mark(0))
     }
@@ -43,7 +50,7 @@ impl AuditLog {
     /// The requests that began after the mark.
     ///
     /// # Panics
-    /// If the log holds what is no audit event: a count would be wrong.
+    /// If the log cannot be read or holds what is no audit event: a count would be wrong.
     pub fn since(&self, mark: Mark) -> Requests {
         let text = self.complete_lines();
         let mut requests: BTreeMap<String, (usize, Request)> = BTreeMap::new();
@@ -65,9 +72,18 @@ impl AuditLog {
 
     /// The log up to its last complete line; empty before the first request.
     fn complete_lines(&self) -> String {
-        let mut text = fs::read_to_string(&self.path).unwrap_or_default();
-        text.truncate(text.rfind('\n').map_or(0, |end| end + 1));
-        text
+        let mut bytes = match fs::read(&self.path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => Vec::new(),
+            outcome => outcome.expect("the audit log of a running server can be read"),
+        };
+        // The server may be writing its next line right now.
+        bytes.truncate(
+            bytes
+                .iter()
+                .rposition(|byte| *byte == b'\n')
+                .map_or(0, |end| end + 1),
+        );
+        String::from_utf8(bytes).expect("the audit log is text")
     }
 }
 

@@ -22,7 +22,7 @@ use crate::supervisor::{self, Process, Supervisor};
 use crate::{Error, Identity, Options, TestNamespace, crds, crypto};
 
 /// How long a server may take to become ready on a busy machine.
-const READY_WITHIN: Duration = Duration::from_secs(120);
+const READY_WITHIN: Duration = Duration::from_mins(2);
 /// How often a port may be lost to somebody else.
 const PORT_ATTEMPTS: u32 = 5;
 /// Longer than any test runs.

@@ -20,6 +20,16 @@ impl Requirement {
             missing: (!met).then(|| reason.into()),
         }
     }
+
+    /// What is to be said about a test that has this requirement; says it to nobody.
+    pub fn check(self, test: &str) -> Result<(), Skipped> {
+        self.missing.map_or(Ok(()), |reason| {
+            Err(Skipped {
+                test: test.to_owned(),
+                reason,
+            })
+        })
+    }
 }
 
 /// The test runs as root.
@@ -65,12 +75,8 @@ impl std::error::Error for Skipped {}
 /// Says, on standard error and in the file of [`LOG_VARIABLE`], that a test is skipped, unless the requirement is met.
 /// Tests write [`requires!`](crate::requires), which knows their name.
 pub fn unless(test: &str, requirement: Requirement) -> Result<(), Skipped> {
-    let Some(reason) = requirement.missing else {
+    let Err(skipped) = requirement.check(test) else {
         return Ok(());
-    };
-    let skipped = Skipped {
-        test: test.to_owned(),
-        reason,
     };
     // Past the capture of the test harness, which hides the output of tests that end well.
     let mut everywhere: Vec<Box<dyn std::io::Write>> = vec![Box::new(std::io::stderr())];
@@ -89,7 +95,7 @@ pub fn unless(test: &str, requirement: Requirement) -> Result<(), Skipped> {
 
 /// Returns from the test, reporting it as skipped, unless the machine has all that is named.
 ///
-/// ```
+/// ```no_run
 /// use butler_testkit::{requires, skip};
 ///
 /// fn machine_boots() {

@@ -5,6 +5,7 @@
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -56,6 +57,8 @@ impl Supervisor {
         let parent = std::env::temp_dir();
         let directory = tempfile::Builder::new()
             .prefix("butler-testkit-")
+            // It holds private keys, and a socket that asks nobody for a password.
+            .permissions(fs::Permissions::from_mode(0o700))
             .tempdir_in(&parent)
             .map_err(|source| Error::File {
                 action: "make a directory in",

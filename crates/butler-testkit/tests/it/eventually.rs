@@ -131,10 +131,10 @@ async fn deletion_ends_the_wait_for_absence() {
     api.create(&PostParams::default(), &config_map("wall", &[]))
         .await
         .unwrap();
-    let remover = namespace.api::<ConfigMap>(server.client());
+    let other_client = namespace.api::<ConfigMap>(server.client());
     let remove = DeleteParams::default();
     let (removed, ()) = futures::join!(
-        remover.delete("wall", &remove),
+        other_client.delete("wall", &remove),
         eventually_gone(&api, "wall", PATIENCE)
     );
     removed.unwrap();

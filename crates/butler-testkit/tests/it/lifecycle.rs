@@ -1,6 +1,7 @@
 //! Nothing of a server outlives its test.
 
 use std::io::{BufRead as _, BufReader};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -18,6 +19,16 @@ const PANIC: &str = "panic";
 const KILL: &str = "kill";
 /// Begins the line in which the child says what it started.
 const STARTED: &str = "started: ";
+
+#[tokio::test]
+async fn directory_with_the_keys_is_private() {
+    let server = ApiServer::shared().await;
+    let mode = std::fs::metadata(server.directory())
+        .unwrap()
+        .permissions()
+        .mode();
+    assert_eq!(mode & 0o777, 0o700);
+}
 
 #[tokio::test]
 async fn server_is_gone_when_dropped() {
@@ -137,8 +148,7 @@ async fn starts_a_server_and_ends_badly() {
         Ok(PANIC) => panic!("the test had a bad day"),
         Ok(KILL) => {
             // Bounded, so that nothing stays behind even if nobody kills us.
-            let killed =
-                tokio::time::timeout(Duration::from_secs(120), std::future::pending::<()>());
+            let killed = tokio::time::timeout(Duration::from_mins(2), std::future::pending::<()>());
             killed
                 .await
                 .expect_err("a pending future ends only by its timeout");

@@ -15,7 +15,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 /// Long enough for a busy machine; nothing waits so long when all is well.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 fn config_map(name: &str, data: &[(&str, &str)]) -> ConfigMap {
     let data: BTreeMap<String, String> = data

@@ -1,10 +1,11 @@
-use std::process::Command;
-
-use butler_testkit::{ApiServer, Controllers, Identity, Options, eventually, requires, skip};
+use butler_testkit::{ApiServer, Controllers, Error, Identity, Options, eventually};
+use k8s_openapi::api::authentication::v1::SelfSubjectReview;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Api, DynamicObject, PostParams};
+use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::core::{ApiResource, GroupVersionKind};
+use kube::{Client, Config};
 use pretty_assertions::assert_eq;
 use serde_json::json;
 
@@ -112,26 +113,25 @@ async fn group_of_a_user_counts_for_rbac() {
 }
 
 #[tokio::test]
-async fn child_process_reaches_the_server_by_kubeconfig() {
-    requires!(skip::command("kubectl"));
+async fn kubeconfig_file_leads_a_child_process_to_the_server() {
     let server = ApiServer::shared().await;
-    let whoami = |kubeconfig: &std::path::Path| {
-        let output = Command::new("kubectl")
-            .args([
-                "auth",
-                "whoami",
-                "--output=jsonpath={.status.userInfo.username}",
-            ])
-            .env("KUBECONFIG", kubeconfig)
-            .output()
+    let jane = server.kubeconfig_for(&Identity::user("jane"));
+    for (file, user) in [
+        (server.kubeconfig(), "butler-testkit-admin"),
+        (&jane, "jane"),
+    ] {
+        let kubeconfig = Kubeconfig::read_from(file).unwrap();
+        let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
+            .await
             .unwrap();
-        String::from_utf8(output.stdout).unwrap()
-    };
-    assert_eq!(whoami(server.kubeconfig()), "butler-testkit-admin");
-    assert_eq!(
-        whoami(&server.kubeconfig_for(&Identity::user("jane"))),
-        "jane"
-    );
+        let reviews = Api::<SelfSubjectReview>::all(Client::try_from(config).unwrap());
+        let review = reviews
+            .create(&PostParams::default(), &SelfSubjectReview::default())
+            .await
+            .unwrap();
+        let username = review.status.and_then(|status| status.user_info?.username);
+        assert_eq!(username.as_deref(), Some(user));
+    }
 }
 
 #[tokio::test]
@@ -145,6 +145,18 @@ async fn server_that_cannot_start_says_why() {
         error.to_string().contains("unknown flag: --no-such-flag"),
         "{error}"
     );
+}
+
+#[tokio::test]
+async fn port_taken_by_others_is_told_from_other_failures() {
+    let other = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = other.local_addr().unwrap().port();
+    let options = Options {
+        apiserver_flags: vec![format!("--secure-port={port}")],
+        ..Options::default()
+    };
+    let error = ApiServer::start(options).await.unwrap_err();
+    assert!(matches!(error, Error::PortTaken { .. }), "{error}");
 }
 
 #[tokio::test]

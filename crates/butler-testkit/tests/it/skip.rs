@@ -9,7 +9,7 @@ const ABSENT: &str = "butler-no-such-command";
 
 #[test]
 fn missing_command_is_named_in_the_reason() {
-    let skipped = skip::unless("a-story", skip::command(ABSENT)).unwrap_err();
+    let skipped = skip::command(ABSENT).check("a-story").unwrap_err();
     let expected = Skipped {
         test: "a-story".to_owned(),
         reason: format!("needs the command {ABSENT}"),
@@ -23,16 +23,13 @@ fn missing_command_is_named_in_the_reason() {
 
 #[test]
 fn machine_that_has_all_runs_the_test() {
-    assert_eq!(skip::unless("a-story", skip::command("sh")), Ok(()));
+    assert_eq!(skip::command("sh").check("a-story"), Ok(()));
     assert_eq!(
-        skip::unless("a-story", Requirement::new(true, "never said")),
+        Requirement::new(true, "never said").check("a-story"),
         Ok(())
     );
     let user = Command::new("id").arg("-u").output().unwrap().stdout;
-    assert_eq!(
-        skip::unless("a-story", skip::root()).is_ok(),
-        user == b"0\n"
-    );
+    assert_eq!(skip::root().check("a-story").is_ok(), user == b"0\n");
 }
 
 #[test]
