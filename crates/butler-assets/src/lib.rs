@@ -41,7 +41,7 @@ use std::path::PathBuf;
 pub use asset::{Asset, Platform, Version};
 pub use catalog::Catalog;
 pub use component::Component;
-pub use digest::Digest;
+pub use digest::{Digest, InvalidDigest};
 pub use error::{Attempt, Error};
 pub use progress::{Event, LineProgress, Progress, Silent, TerminalProgress, stderr_progress};
 pub use resolver::Resolver;

@@ -70,7 +70,11 @@ impl Resolver {
     }
 
     /// The path of the executable. What takes long is told to `progress`.
-    pub async fn resolve_with(&self, asset: &Asset, progress: &dyn Progress) -> Result<PathBuf, Error> {
+    pub async fn resolve_with(
+        &self,
+        asset: &Asset,
+        progress: &dyn Progress,
+    ) -> Result<PathBuf, Error> {
         Search {
             resolver: self,
             asset,
@@ -122,7 +126,8 @@ impl Search<'_> {
             let key = self.resolver.store.key(self.asset);
             let _lock = self.lock(&key, "another process that prepares it").await?;
             // Whoever held the lock before may have made it.
-            self.attempts.retain(|attempt| attempt.source != Source::Cache);
+            self.attempts
+                .retain(|attempt| attempt.source != Source::Cache);
             if let Some(path) = self.cache()? {
                 return Ok(path);
             }
@@ -149,16 +154,21 @@ impl Search<'_> {
 
     fn directory(&mut self) -> Result<Option<PathBuf>, Error> {
         let Some(directory) = &self.resolver.settings.directory else {
-            self.tried(Source::Directory, format!("none is given; {ASSETS_DIR} can name one"));
+            self.note(
+                Source::Directory,
+                format!("none is given; {ASSETS_DIR} can name one"),
+            );
             return Ok(None);
         };
         let candidates = [
-            directory.join(self.asset.version.as_str()).join(&self.recipe.binary),
+            directory
+                .join(self.asset.version.as_str())
+                .join(&self.recipe.binary),
             directory.join(&self.recipe.binary),
         ];
         let Some(path) = candidates.iter().find(|path| path.exists()) else {
             let [versioned, plain] = candidates.map(|path| path.display().to_string());
-            self.tried(
+            self.note(
                 Source::Directory,
                 format!("there is neither {versioned} nor {plain}"),
             );
@@ -183,16 +193,17 @@ impl Search<'_> {
         }
         let fingerprint = self.module().ok().map(|module| module.fingerprint);
         let binary = &self.recipe.binary;
-        match self.resolver.store.find(self.asset, binary, fingerprint.as_ref())? {
+        match self
+            .resolver
+            .store
+            .find(self.asset, binary, fingerprint.as_ref())?
+        {
             Lookup::Found(Cached { path, size }) => {
                 self.finished(Source::Cache, size);
                 Ok(Some(path))
             }
             Lookup::Missing(reason) => {
-                self.attempts.push(Attempt {
-                    source: Source::Cache,
-                    reason,
-                });
+                self.note(Source::Cache, reason);
                 Ok(None)
             }
         }
@@ -200,7 +211,10 @@ impl Search<'_> {
 
     async fn download(&mut self) -> Result<Option<PathBuf>, Error> {
         if self.resolver.settings.offline {
-            self.tried(Source::Download, "not tried, because BUTLER_OFFLINE is set".to_owned());
+            self.tried(
+                Source::Download,
+                "not tried, because BUTLER_OFFLINE is set".to_owned(),
+            );
             return Ok(None);
         }
         let Some(recipe) = self.recipe.download.clone() else {
@@ -220,12 +234,19 @@ impl Search<'_> {
                 self.tried(Source::Download, reason);
                 Ok(None)
             }
+            Err(Failure::KnownUnreachable(reason)) => {
+                self.note(Source::Download, reason);
+                Ok(None)
+            }
         }
     }
 
     async fn fetch(&self, recipe: &DownloadRecipe) -> Result<(PathBuf, u64), Failure> {
         let resolver = self.resolver;
-        let base = resolver.settings.mirror.base(&self.recipe.group, &recipe.mirror);
+        let base = resolver
+            .settings
+            .mirror
+            .base(&self.recipe.group, &recipe.mirror);
         let artifact = resolver
             .downloader
             .fetch(&resolver.store, self.asset, base, recipe, self.progress)
@@ -236,7 +257,10 @@ impl Search<'_> {
                 let size = std::fs::metadata(&path).map_err(Error::cache("look at", &path))?;
                 (artifact.checksum.clone(), size.len())
             }
-            Some(member) => self.unpack(artifact.path, member.clone(), &artifact.url).await?,
+            Some(member) => {
+                self.unpack(artifact.path, member.clone(), &artifact.url)
+                    .await?
+            }
         };
         let origin = Origin::Download {
             url: artifact.url,
@@ -245,7 +269,12 @@ impl Search<'_> {
         Ok((self.record(digest, size, origin)?, size))
     }
 
-    async fn unpack(&self, archive: PathBuf, member: String, url: &str) -> Result<(Digest, u64), Failure> {
+    async fn unpack(
+        &self,
+        archive: PathBuf,
+        member: String,
+        url: &str,
+    ) -> Result<(Digest, u64), Failure> {
         let store = self.resolver.store.clone();
         let file = store.work(self.asset)?.join(&self.recipe.binary);
         let url = url.to_owned();
@@ -271,7 +300,11 @@ impl Search<'_> {
         let _turn = resolver.builds.acquire().await;
         // The same between processes.
         let folder = format!("build-{}", self.recipe.build.folder);
-        let _lock = self.lock(&folder, "another build of the same module").await?;
+        let _lock = self
+            .lock(&folder, "another build of the same module")
+            .await?;
+        // Waiting for others is not a part of the time it took.
+        self.started = Instant::now();
         let directory = resolver.store.work(self.asset)?;
         let output = directory.join(&self.recipe.binary);
         self.progress.report(
@@ -300,7 +333,8 @@ impl Search<'_> {
             }
         };
         let store = resolver.store.clone();
-        let (digest, size) = blocking(&resolver.settings.cache, move || store.adopt(&output)).await?;
+        let (digest, size) =
+            blocking(&resolver.settings.cache, move || store.adopt(&output)).await?;
         let origin = Origin::Build {
             fingerprint: module.fingerprint,
             go,
@@ -312,7 +346,12 @@ impl Search<'_> {
 
     fn module(&self) -> Result<Module, String> {
         let resolver = self.resolver;
-        Module::find(&resolver.settings, self.asset, &self.recipe.build, resolver.platform)
+        Module::find(
+            &resolver.settings,
+            self.asset,
+            &self.recipe.build,
+            resolver.platform,
+        )
     }
 
     fn record(&self, digest: Digest, size: u64, origin: Origin) -> Result<PathBuf, Error> {
@@ -321,20 +360,34 @@ impl Search<'_> {
             size,
             origin,
         };
-        self.resolver.store.record(self.asset, &self.recipe.binary, &entry)
+        self.resolver
+            .store
+            .record(self.asset, &self.recipe.binary, &entry)
     }
 
     async fn lock(&self, purpose: &str, reason: &str) -> Result<lock::Lock, Error> {
         let path = self.resolver.store.lock_file(purpose)?;
-        lock::acquire(&path, || self.progress.report(self.asset, Event::Waiting { reason })).await
+        lock::acquire(&path, || {
+            self.progress.report(self.asset, Event::Waiting { reason });
+        })
+        .await
     }
 
-    /// Notes why a source did not help. Nobody is told about sources that were never set up.
+    /// Notes and tells why a source did not help.
     fn tried(&mut self, source: Source, reason: String) {
-        if matches!(source, Source::Download | Source::Build) {
-            let reason = &reason;
-            self.progress.report(self.asset, Event::Skipped { source, reason });
-        }
+        let text = &reason;
+        self.progress.report(
+            self.asset,
+            Event::Skipped {
+                source,
+                reason: text,
+            },
+        );
+        self.note(source, reason);
+    }
+
+    /// Notes why a source did not help, for the error if none does.
+    fn note(&mut self, source: Source, reason: String) {
         self.attempts.push(Attempt { source, reason });
     }
 

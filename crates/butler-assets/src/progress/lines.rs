@@ -44,7 +44,9 @@ impl<W: Write + Send> LineProgress<W> {
 
 impl<W> fmt::Debug for LineProgress<W> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("LineProgress").finish_non_exhaustive()
+        formatter
+            .debug_struct("LineProgress")
+            .finish_non_exhaustive()
     }
 }
 
@@ -148,11 +150,17 @@ mod tests {
         };
         state.text(&asset, started, start);
         let step = Event::Step { text: "fmt" };
-        assert_eq!(state.text(&asset, step, start + Duration::from_secs(1)), None);
+        assert_eq!(
+            state.text(&asset, step, start + Duration::from_secs(1)),
+            None
+        );
         assert_eq!(
             state.text(&asset, step, start + Duration::from_secs(16)),
             Some("etcd 3.6.16: still going, 2 packages in 16 seconds".to_owned())
         );
-        assert_eq!(state.text(&asset, step, start + Duration::from_secs(17)), None);
+        assert_eq!(
+            state.text(&asset, step, start + Duration::from_secs(17)),
+            None
+        );
     }
 }

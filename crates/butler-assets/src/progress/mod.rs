@@ -99,7 +99,9 @@ fn line(asset: &Asset, event: Event<'_>) -> Option<String> {
         } => {
             let size = BinaryBytes(size);
             match source {
-                Source::Directory | Source::Cache => Some(format!("{asset}: from the {source}, {size}")),
+                Source::Directory | Source::Cache => {
+                    Some(format!("{asset}: from the {source}, {size}"))
+                }
                 Source::Download | Source::Build => Some(format!(
                     "{asset}: {source} finished, {size} in {}",
                     HumanDuration(elapsed)
