@@ -6,7 +6,7 @@
 //!   index/<component>/<version>/<platform>           which blob an asset is, and where it came from (JSON)
 //!   bin/<component>-<version>-<platform>/<binary>    hard links to blobs: the paths that are handed out
 //!   partial/<digest>                                 downloads under way
-//!   work/<component>-<version>-<platform>/           builds under way
+//!   work/<component>-<version>-<platform>/<process>/ builds under way
 //!   locks/<name>                                     see the module `lock`
 //! ```
 //!
@@ -94,8 +94,10 @@ impl Store {
     pub(crate) fn work(&self, asset: &Asset) -> Result<PathBuf, Error> {
         let directory = self.work_directory(asset);
         remove_directory(&directory)?;
-        create_directory(&directory)?;
-        Ok(directory)
+        // A compiler that outlived its killed parent still writes to its own place, not to ours.
+        let own = directory.join(std::process::id().to_string());
+        create_directory(&own)?;
+        Ok(own)
     }
 
     /// The file to lock for a purpose.

@@ -33,6 +33,7 @@ mod lock;
 pub mod oci;
 mod progress;
 mod resolver;
+mod search;
 mod settings;
 
 use std::collections::BTreeMap;

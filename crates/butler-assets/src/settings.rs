@@ -16,7 +16,8 @@ pub(crate) const MIRROR: &str = "BUTLER_ASSET_MIRROR";
 pub(crate) const DEPS: &str = "BUTLER_DEPS";
 const CACHE: &str = "BUTLER_CACHE";
 const SOURCES: &str = "BUTLER_ASSET_SOURCES";
-const OFFLINE: &str = "BUTLER_OFFLINE";
+/// Forbids the network.
+pub(crate) const OFFLINE: &str = "BUTLER_OFFLINE";
 const GO: &str = "BUTLER_GO";
 
 /// A place an asset can come from.

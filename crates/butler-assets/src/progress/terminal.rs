@@ -100,6 +100,8 @@ impl Progress for TerminalProgress {
             }
             Event::Advanced { bytes } => self.bar(asset).set_position(bytes),
             Event::Step { text } => self.bar(asset).set_message(text.to_owned()),
+            // The spinner turns by itself.
+            Event::Ticked => {}
             Event::Finished { source, .. } => {
                 self.finish(asset);
                 // What is simply there needs no line on a terminal.
