@@ -126,7 +126,12 @@ impl Platform {
 
 impl fmt::Display for Platform {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{}-{}", Self::OPERATING_SYSTEM, self.architecture)
+        write!(
+            formatter,
+            "{}-{}",
+            Self::OPERATING_SYSTEM,
+            self.architecture
+        )
     }
 }
 
@@ -136,7 +141,10 @@ mod tests {
 
     #[test]
     fn version_is_the_same_with_or_without_v() {
-        assert_eq!("v1.36.3".parse::<Version>().unwrap(), "1.36.3".parse().unwrap());
+        assert_eq!(
+            "v1.36.3".parse::<Version>().unwrap(),
+            "1.36.3".parse().unwrap()
+        );
     }
 
     #[test]
@@ -155,6 +163,9 @@ mod tests {
 
     #[test]
     fn defaults_are_the_pinned_versions() {
-        assert_eq!(Asset::default_of(Component::Kubelet).to_string(), "kubelet 1.36.3");
+        assert_eq!(
+            Asset::default_of(Component::Kubelet).to_string(),
+            "kubelet 1.36.3"
+        );
     }
 }

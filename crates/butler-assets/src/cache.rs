@@ -6,7 +6,7 @@
 //!   index/<component>/<version>/<platform>           which blob an asset is, and where it came from (JSON)
 //!   bin/<component>-<version>-<platform>/<binary>    hard links to blobs: the paths that are handed out
 //!   partial/<digest>                                 downloads under way
-//!   work/<component>-<version>-<platform>/           builds under way
+//!   work/<component>-<version>-<platform>/<process>/ builds under way
 //!   locks/<name>                                     see the module `lock`
 //! ```
 //!
@@ -94,8 +94,10 @@ impl Store {
     pub(crate) fn work(&self, asset: &Asset) -> Result<PathBuf, Error> {
         let directory = self.work_directory(asset);
         remove_directory(&directory)?;
-        create_directory(&directory)?;
-        Ok(directory)
+        // A compiler that outlived its killed parent still writes to its own place, not to ours.
+        let own = directory.join(std::process::id().to_string());
+        create_directory(&own)?;
+        Ok(own)
     }
 
     /// The file to lock for a purpose.
@@ -118,9 +120,17 @@ impl Store {
         fingerprint: Option<&Digest>,
     ) -> Result<Lookup, Error> {
         let Some(entry) = self.entry(asset)? else {
-            return Ok(Lookup::Missing(format!("nothing yet in {}", self.root.display())));
+            return Ok(Lookup::Missing(format!(
+                "nothing yet in {}",
+                self.root.display()
+            )));
         };
-        if let (Origin::Build { fingerprint: built, .. }, Some(current)) = (&entry.origin, fingerprint)
+        if let (
+            Origin::Build {
+                fingerprint: built, ..
+            },
+            Some(current),
+        ) = (&entry.origin, fingerprint)
             && built != current
         {
             return Ok(Lookup::Missing(
@@ -169,7 +179,12 @@ impl Store {
     }
 
     /// Makes the asset known, and gives its stable path. Only the holder of the asset's lock may ask.
-    pub(crate) fn record(&self, asset: &Asset, binary: &str, entry: &Entry) -> Result<PathBuf, Error> {
+    pub(crate) fn record(
+        &self,
+        asset: &Asset,
+        binary: &str,
+        entry: &Entry,
+    ) -> Result<PathBuf, Error> {
         let path = self.link(asset, binary, &entry.digest)?;
         let index = self.index(asset);
         if let Some(parent) = index.parent() {
@@ -242,7 +257,8 @@ impl Store {
         let directory = self.root.join("bin").join(self.key(asset));
         let path = directory.join(binary);
         let blob = self.blob(digest);
-        let identity = |path: &Path| fs::metadata(path).map(|metadata| (metadata.dev(), metadata.ino()));
+        let identity =
+            |path: &Path| fs::metadata(path).map(|metadata| (metadata.dev(), metadata.ino()));
         let wanted = identity(&blob).map_err(Error::cache("look at", &blob))?;
         if identity(&path).is_ok_and(|present| present == wanted) {
             return Ok(path);
@@ -271,7 +287,9 @@ fn create_directory(path: &Path) -> Result<(), Error> {
 
 fn remove_directory(path: &Path) -> Result<(), Error> {
     match fs::remove_dir_all(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Error::cache("remove", path)(error)),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(Error::cache("remove", path)(error))
+        }
         _ => Ok(()),
     }
 }
@@ -295,7 +313,11 @@ mod tests {
             fingerprint: Digest::of(b"pins"),
             go: "go1.26".to_owned(),
         };
-        let entry = Entry { digest, size, origin };
+        let entry = Entry {
+            digest,
+            size,
+            origin,
+        };
         let path = store.record(&asset, "bridge", &entry).unwrap();
         (directory, store, asset, entry, path)
     }
@@ -304,8 +326,13 @@ mod tests {
     fn recorded_asset_is_found_again_under_its_own_name() {
         let (_directory, store, asset, entry, path) = stored("content");
         assert!(path.ends_with(format!("bin/cni-bridge-1.9.1-{}/bridge", Platform::host())));
-        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, BLOB_MODE);
-        let found = store.find(&asset, "bridge", Some(&Digest::of(b"pins"))).unwrap();
+        assert_eq!(
+            fs::metadata(&path).unwrap().permissions().mode() & 0o777,
+            BLOB_MODE
+        );
+        let found = store
+            .find(&asset, "bridge", Some(&Digest::of(b"pins")))
+            .unwrap();
         assert_eq!(found, Lookup::Found(Cached { path, size: 7 }));
         assert_eq!(store.entry(&asset).unwrap(), Some(entry));
         assert!(!store.work_directory(&asset).exists());
@@ -314,7 +341,9 @@ mod tests {
     #[test]
     fn changed_pins_make_a_build_stale() {
         let (_directory, store, asset, _, _) = stored("content");
-        let found = store.find(&asset, "bridge", Some(&Digest::of(b"new pins"))).unwrap();
+        let found = store
+            .find(&asset, "bridge", Some(&Digest::of(b"new pins")))
+            .unwrap();
         assert!(matches!(found, Lookup::Missing(reason) if reason.contains("other pins")));
     }
 
@@ -322,7 +351,10 @@ mod tests {
     fn lost_link_is_made_again() {
         let (_directory, store, asset, _, path) = stored("content");
         fs::remove_file(&path).unwrap();
-        assert!(matches!(store.find(&asset, "bridge", None).unwrap(), Lookup::Found(_)));
+        assert!(matches!(
+            store.find(&asset, "bridge", None).unwrap(),
+            Lookup::Found(_)
+        ));
         assert_eq!(fs::read_to_string(path).unwrap(), "content");
     }
 
@@ -333,7 +365,9 @@ mod tests {
         fs::remove_file(&blob).unwrap();
         fs::write(&blob, "cont").unwrap();
         let found = store.find(&asset, "bridge", None).unwrap();
-        assert!(matches!(found, Lookup::Missing(reason) if reason.contains("4 bytes instead of 7")));
+        assert!(
+            matches!(found, Lookup::Missing(reason) if reason.contains("4 bytes instead of 7"))
+        );
     }
 
     #[test]
@@ -344,13 +378,19 @@ mod tests {
         fs::remove_file(&blob).unwrap();
         fs::write(&blob, "CONTENT").unwrap();
         let error = store.verify(&asset).unwrap_err().to_string();
-        assert!(error.contains(entry.digest.as_hex()) && error.contains("delete it"), "{error}");
+        assert!(
+            error.contains(entry.digest.as_hex()) && error.contains("delete it"),
+            "{error}"
+        );
     }
 
     #[test]
     fn damaged_index_entry_is_ignored() {
         let (_directory, store, asset, _, _) = stored("content");
         fs::write(store.index(&asset), "{").unwrap();
-        assert!(matches!(store.find(&asset, "bridge", None).unwrap(), Lookup::Missing(_)));
+        assert!(matches!(
+            store.find(&asset, "bridge", None).unwrap(),
+            Lookup::Missing(_)
+        ));
     }
 }

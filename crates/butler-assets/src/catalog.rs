@@ -206,7 +206,10 @@ mod tests {
     fn every_component_has_an_entry_with_a_pinned_default() {
         for component in Component::ALL {
             let versions = Catalog::builtin().versions(component).unwrap();
-            assert!(versions.contains(&Catalog::builtin_default(component)), "{component}");
+            assert!(
+                versions.contains(&Catalog::builtin_default(component)),
+                "{component}"
+            );
         }
     }
 
@@ -221,7 +224,10 @@ mod tests {
                 let line = format!("require {} v{version}\n", recipe.build.module);
                 assert!(module.contains(&line), "{} lacks {line}", folder.display());
                 let tools = fs::read_to_string(folder.join("tools.go")).unwrap();
-                assert!(tools.contains(&format!("\"{}\"", recipe.build.package)), "{asset}");
+                assert!(
+                    tools.contains(&format!("\"{}\"", recipe.build.package)),
+                    "{asset}"
+                );
             }
         }
     }
@@ -232,9 +238,17 @@ mod tests {
             .into_iter()
             .flat_map(|component| {
                 let versions = Catalog::builtin().versions(component).unwrap();
-                versions.iter().map(move |version| Asset::new(component, version.clone()))
+                versions
+                    .iter()
+                    .map(move |version| Asset::new(component, version.clone()))
             })
-            .map(|asset| Catalog::builtin().recipe(&asset, Platform::host()).unwrap().build.folder)
+            .map(|asset| {
+                Catalog::builtin()
+                    .recipe(&asset, Platform::host())
+                    .unwrap()
+                    .build
+                    .folder
+            })
             .collect();
         known.sort();
         known.dedup();
@@ -252,7 +266,12 @@ mod tests {
     fn version_chooses_folder_stamp_and_address() {
         let asset = Asset::kubernetes(Component::KubeApiserver, "v1.35.4").unwrap();
         let recipe = Catalog::builtin()
-            .recipe(&asset, Platform { architecture: "arm64" })
+            .recipe(
+                &asset,
+                Platform {
+                    architecture: "arm64",
+                },
+            )
             .unwrap();
         assert_eq!(recipe.build.folder, "kubernetes-1.35.4");
         assert_eq!(
@@ -271,9 +290,10 @@ mod tests {
 
     #[test]
     fn component_of_a_missing_group_is_named() {
-        let error = Catalog::parse("[groups]\n[components.etcd]\ngroup = \"gone\"\npackage = \"x\"\n")
-            .unwrap_err()
-            .to_string();
+        let error =
+            Catalog::parse("[groups]\n[components.etcd]\ngroup = \"gone\"\npackage = \"x\"\n")
+                .unwrap_err()
+                .to_string();
         assert!(error.contains("etcd") && error.contains("gone"), "{error}");
     }
 }

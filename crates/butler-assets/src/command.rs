@@ -68,7 +68,10 @@ impl Invocation {
     }
 
     fn text(&self) -> String {
-        let arguments = self.arguments.iter().map(|argument| argument.to_string_lossy());
+        let arguments = self
+            .arguments
+            .iter()
+            .map(|argument| argument.to_string_lossy());
         std::iter::once(self.program.to_string_lossy())
             .chain(arguments)
             .collect::<Vec<_>>()
@@ -110,8 +113,9 @@ pub(crate) async fn run(
         }
         Ok(())
     };
-    let (_, (), status) = tokio::try_join!(stdout.read_to_end(&mut output), read_errors, child.wait())
-        .map_err(unreadable)?;
+    let (_, (), status) =
+        tokio::try_join!(stdout.read_to_end(&mut output), read_errors, child.wait())
+            .map_err(unreadable)?;
     if status.success() {
         Ok(String::from_utf8_lossy(&output).into_owned())
     } else {

@@ -158,7 +158,13 @@ mod tests {
 
     #[test]
     fn unknown_component_is_told_the_known_ones() {
-        let error = "kube-apisever".parse::<Component>().unwrap_err().to_string();
-        assert!(error.contains("\"kube-apisever\"") && error.contains("kube-apiserver,"), "{error}");
+        let error = "kube-apisever"
+            .parse::<Component>()
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains("\"kube-apisever\"") && error.contains("kube-apiserver,"),
+            "{error}"
+        );
     }
 }

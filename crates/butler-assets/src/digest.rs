@@ -152,7 +152,12 @@ pub(crate) fn length(count: usize) -> u64 {
 ///
 /// Projects publish either the bare digest or lines of `<digest>  <name>`; some prefix the name with `*` or `./`.
 pub(crate) fn stated_digest(checksum_file: &str, file_name: &str) -> Option<Digest> {
-    let lines = || checksum_file.lines().map(str::trim).filter(|line| !line.is_empty());
+    let lines = || {
+        checksum_file
+            .lines()
+            .map(str::trim)
+            .filter(|line| !line.is_empty())
+    };
     let named = lines().find_map(|line| {
         let (digest, name) = line.split_once(char::is_whitespace)?;
         let name = name.trim_start().trim_start_matches('*');
@@ -179,7 +184,10 @@ mod tests {
 
     #[test]
     fn bare_checksum_file_is_understood() {
-        assert_eq!(stated_digest(&format!("{EMPTY}\n"), "kubelet"), Some(Digest::of(b"")));
+        assert_eq!(
+            stated_digest(&format!("{EMPTY}\n"), "kubelet"),
+            Some(Digest::of(b""))
+        );
     }
 
     #[test]

@@ -16,7 +16,7 @@ use tokio::io::AsyncWriteExt;
 use crate::asset::Asset;
 use crate::cache::Store;
 use crate::catalog::DownloadRecipe;
-use crate::digest::{Digest, Hasher, length, stated_digest};
+use crate::digest::{Digest, length, stated_digest};
 use crate::error::{Error, chain};
 use crate::lock;
 use crate::progress::{Event, Progress};
@@ -39,6 +39,8 @@ static UNREACHABLE: LazyLock<Mutex<BTreeMap<String, String>>> = LazyLock::new(Mu
 pub(crate) enum Failure {
     /// Another source may help.
     Unavailable(String),
+    /// The place could not be reached before, which was told then.
+    KnownUnreachable(String),
     /// No other source may be asked.
     Fatal(Error),
 }
@@ -91,13 +93,16 @@ impl Downloader {
         progress: &dyn Progress,
     ) -> Result<Artifact, Failure> {
         if let Some(reason) = remembered().get(base) {
-            return Err(Failure::Unavailable(reason.clone()));
+            return Err(Failure::KnownUnreachable(reason.clone()));
         }
         let result = self.fetch_from(store, asset, base, recipe, progress).await;
         match result {
             Err(Broken::Unreachable(reason)) => {
-                remembered().insert(base.to_owned(), reason.clone());
-                Err(Failure::Unavailable(reason))
+                let first = remembered().insert(base.to_owned(), reason.clone());
+                Err(match first {
+                    None => Failure::Unavailable(reason),
+                    Some(_) => Failure::KnownUnreachable(reason),
+                })
             }
             Err(Broken::Other(failure)) => Err(failure),
             Ok(artifact) => Ok(artifact),
@@ -119,7 +124,8 @@ impl Downloader {
             .map_err(|reason| Failure::Unavailable(reason.clone()))?;
         let url = format!("{base}/{}", recipe.path);
         let checksum_url = format!("{base}/{}", recipe.checksum);
-        let expected = stated_checksum(client, base, &checksum_url, file_name(&recipe.path)).await?;
+        let expected =
+            stated_checksum(client, base, &checksum_url, file_name(&recipe.path)).await?;
         let transfer = Transfer {
             client,
             store,
@@ -208,9 +214,10 @@ impl Transfer<'_> {
     }
 
     async fn attempt(&self, base: &str, partial: &Path) -> Result<Try, Broken> {
-        let (digest, have) = match partial.exists() {
-            true => digest_of(partial).await?,
-            false => (Hasher::default().finish(), 0),
+        let (digest, have) = if partial.exists() {
+            digest_of(partial).await?
+        } else {
+            (Digest::of(&[]), 0)
         };
         if digest == self.expected {
             return Ok(Try::Complete);
@@ -227,7 +234,9 @@ impl Transfer<'_> {
         if have > 0 && response.status() == StatusCode::RANGE_NOT_SATISFIABLE {
             // There is nothing after what we have, and what we have is wrong.
             remove(partial).await?;
-            return Ok(Try::Interrupted("the server has less than was kept".to_owned()));
+            return Ok(Try::Interrupted(
+                "the server has less than was kept".to_owned(),
+            ));
         }
         let response = successful(response, &self.url)?;
         let continues = response.status() == StatusCode::PARTIAL_CONTENT;
@@ -243,7 +252,12 @@ impl Transfer<'_> {
         self.receive(response, partial, start).await
     }
 
-    async fn receive(&self, mut response: Response, partial: &Path, start: u64) -> Result<Try, Broken> {
+    async fn receive(
+        &self,
+        mut response: Response,
+        partial: &Path,
+        start: u64,
+    ) -> Result<Try, Broken> {
         let failed = || Error::cache("write", partial);
         let mut options = OpenOptions::new();
         options.create(true);
@@ -259,7 +273,8 @@ impl Transfer<'_> {
                 Ok(Some(chunk)) => {
                     file.write_all(&chunk).await.map_err(failed())?;
                     received += length(chunk.len());
-                    self.progress.report(self.asset, Event::Advanced { bytes: received });
+                    self.progress
+                        .report(self.asset, Event::Advanced { bytes: received });
                 }
                 Ok(None) => break Try::Complete,
                 Err(error) => break Try::Interrupted(chain(&error)),
@@ -285,16 +300,24 @@ async fn stated_checksum(
     let mut text = Vec::new();
     loop {
         match response.chunk().await {
-            Ok(Some(chunk)) if text.len() + chunk.len() <= CHECKSUM_FILE_LIMIT => text.extend_from_slice(&chunk),
+            Ok(Some(chunk)) if text.len() + chunk.len() <= CHECKSUM_FILE_LIMIT => {
+                text.extend_from_slice(&chunk);
+            }
             Ok(Some(_)) => {
-                return Err(Failure::Unavailable(format!("{url} is too large for a checksum file")).into());
+                return Err(Failure::Unavailable(format!(
+                    "{url} is too large for a checksum file"
+                ))
+                .into());
             }
             Ok(None) => break,
-            Err(error) => return Err(Failure::Unavailable(format!("{url}: {}", chain(&error))).into()),
+            Err(error) => {
+                return Err(Failure::Unavailable(format!("{url}: {}", chain(&error))).into());
+            }
         }
     }
-    stated_digest(&String::from_utf8_lossy(&text), file_name)
-        .ok_or_else(|| Failure::Unavailable(format!("{url} states no SHA-256 for {file_name}")).into())
+    stated_digest(&String::from_utf8_lossy(&text), file_name).ok_or_else(|| {
+        Failure::Unavailable(format!("{url} states no SHA-256 for {file_name}")).into()
+    })
 }
 
 fn successful(response: Response, url: &str) -> Result<Response, Failure> {
@@ -308,10 +331,14 @@ fn successful(response: Response, url: &str) -> Result<Response, Failure> {
     }
 }
 
+/// Only the last cause is told: what is above it repeats the address.
 fn unreachable(base: &str, error: &reqwest::Error) -> Broken {
+    let mut cause: &dyn std::error::Error = error;
+    while let Some(next) = cause.source() {
+        cause = next;
+    }
     Broken::Unreachable(format!(
-        "{base} cannot be reached ({}); if there is a mirror, name it with {MIRROR}",
-        chain(error)
+        "{base} cannot be reached ({cause}); if there is a mirror, name it with {MIRROR}"
     ))
 }
 

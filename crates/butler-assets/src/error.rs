@@ -37,7 +37,9 @@ pub enum Error {
     #[error("the asset catalogue cannot be read")]
     Catalog(#[source] toml::de::Error),
     /// The catalogue refers to a group it does not have.
-    #[error("the asset catalogue puts {component} into the group {group:?}, which it does not describe")]
+    #[error(
+        "the asset catalogue puts {component} into the group {group:?}, which it does not describe"
+    )]
     NoSuchGroup {
         /// The component.
         component: Component,
@@ -143,10 +145,12 @@ impl fmt::Display for Attempt {
 }
 
 fn tried(attempts: &[Attempt]) -> String {
-    attempts
-        .iter()
-        .map(|attempt| format!("\n  {attempt}"))
-        .collect()
+    let mut text = String::new();
+    for attempt in attempts {
+        text.push_str("\n  ");
+        text.push_str(&attempt.to_string());
+    }
+    text
 }
 
 /// An error with everything below it in one line, for reasons that are kept as text.

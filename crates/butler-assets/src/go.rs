@@ -90,7 +90,12 @@ impl Module {
         Ok(version.trim().to_owned())
     }
 
-    fn invocation(&self, settings: &Settings, recipe: &BuildRecipe, platform: Platform) -> Invocation {
+    fn invocation(
+        &self,
+        settings: &Settings,
+        recipe: &BuildRecipe,
+        platform: Platform,
+    ) -> Invocation {
         let mut environment = vec![
             ("CGO_ENABLED", u8::from(recipe.cgo).to_string()),
             ("GOOS", Platform::OPERATING_SYSTEM.to_owned()),
@@ -120,9 +125,15 @@ impl Module {
 }
 
 fn build_arguments(recipe: &BuildRecipe, output: &Path) -> Vec<OsString> {
-    let mut arguments: Vec<OsString> = ["build", "-v", "-mod=readonly", "-trimpath", "-buildvcs=false"]
-        .map(OsString::from)
-        .to_vec();
+    let mut arguments: Vec<OsString> = [
+        "build",
+        "-v",
+        "-mod=readonly",
+        "-trimpath",
+        "-buildvcs=false",
+    ]
+    .map(OsString::from)
+    .to_vec();
     if !recipe.tags.is_empty() {
         arguments.extend([OsString::from("-tags"), recipe.tags.join(",").into()]);
     }
@@ -175,14 +186,19 @@ mod tests {
     fn two_kubernetes_versions_have_folders_of_their_own() {
         let old = find(&Asset::kubernetes(Component::Kubelet, "1.35.4").unwrap()).unwrap();
         let new = find(&Asset::kubernetes(Component::Kubelet, "1.36.3").unwrap()).unwrap();
-        assert!(old.folder.ends_with("kubernetes-1.35.4") && new.folder.ends_with("kubernetes-1.36.3"));
+        assert!(
+            old.folder.ends_with("kubernetes-1.35.4") && new.folder.ends_with("kubernetes-1.36.3")
+        );
         assert_ne!(old.fingerprint, new.fingerprint);
     }
 
     #[test]
     fn unknown_version_is_told_the_known_ones() {
         let error = find(&Asset::kubernetes(Component::Kubelet, "1.30.0").unwrap()).unwrap_err();
-        assert!(error.contains("1.30.0") && error.contains("1.35.4, 1.36.3"), "{error}");
+        assert!(
+            error.contains("1.30.0") && error.contains("1.35.4, 1.36.3"),
+            "{error}"
+        );
     }
 
     #[test]

@@ -33,6 +33,7 @@ mod lock;
 pub mod oci;
 mod progress;
 mod resolver;
+mod search;
 mod settings;
 
 use std::collections::BTreeMap;
@@ -41,7 +42,7 @@ use std::path::PathBuf;
 pub use asset::{Asset, Platform, Version};
 pub use catalog::Catalog;
 pub use component::Component;
-pub use digest::Digest;
+pub use digest::{Digest, InvalidDigest};
 pub use error::{Attempt, Error};
 pub use progress::{Event, LineProgress, Progress, Silent, TerminalProgress, stderr_progress};
 pub use resolver::Resolver;

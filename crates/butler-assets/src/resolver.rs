@@ -1,24 +1,19 @@
-//! Finds assets: directory, cache, download, build, in this order.
+//! Finds assets, one or many, by the rules of its settings. How one is found is in the module `search`.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::path::PathBuf;
 
 use futures::stream::{self, StreamExt, TryStreamExt};
 use tokio::sync::Semaphore;
 
-use crate::archive::extract_member;
 use crate::asset::{Asset, Platform};
-use crate::cache::{Cached, Entry, Lookup, Origin, Store};
-use crate::catalog::{Catalog, DownloadRecipe, Recipe};
-use crate::digest::Digest;
-use crate::download::{Downloader, Failure};
-use crate::error::{Attempt, Error};
-use crate::go::Module;
-use crate::lock;
-use crate::progress::{Event, Progress, Silent};
-use crate::settings::{ASSETS_DIR, Settings, Source};
+use crate::cache::Store;
+use crate::catalog::Catalog;
+use crate::download::Downloader;
+use crate::error::Error;
+use crate::progress::{Progress, Silent};
+use crate::search::{Search, blocking};
+use crate::settings::Settings;
 
 /// How many assets are worked on at once. Downloads overlap; builds take turns.
 const CONCURRENCY: usize = 4;
@@ -26,23 +21,13 @@ const CONCURRENCY: usize = 4;
 /// Finds assets by the rules of its settings.
 #[derive(Debug)]
 pub struct Resolver {
-    settings: Settings,
+    pub(crate) settings: Settings,
     catalog: Catalog,
-    platform: Platform,
-    store: Store,
-    downloader: Downloader,
+    pub(crate) platform: Platform,
+    pub(crate) store: Store,
+    pub(crate) downloader: Downloader,
     /// One build uses every processor; two at once would compile shared packages twice.
-    builds: Semaphore,
-}
-
-/// One asset on its way, with what was tried so far.
-struct Search<'a> {
-    resolver: &'a Resolver,
-    asset: &'a Asset,
-    recipe: Recipe,
-    progress: &'a dyn Progress,
-    started: Instant,
-    attempts: Vec<Attempt>,
+    pub(crate) builds: Semaphore,
 }
 
 impl Resolver {
@@ -70,17 +55,13 @@ impl Resolver {
     }
 
     /// The path of the executable. What takes long is told to `progress`.
-    pub async fn resolve_with(&self, asset: &Asset, progress: &dyn Progress) -> Result<PathBuf, Error> {
-        Search {
-            resolver: self,
-            asset,
-            recipe: self.catalog.recipe(asset, self.platform)?,
-            progress,
-            started: Instant::now(),
-            attempts: Vec::new(),
-        }
-        .run()
-        .await
+    pub async fn resolve_with(
+        &self,
+        asset: &Asset,
+        progress: &dyn Progress,
+    ) -> Result<PathBuf, Error> {
+        let recipe = self.catalog.recipe(asset, self.platform)?;
+        Search::new(self, asset, recipe, progress).run().await
     }
 
     /// The paths of all executables, several at a time. The first failure ends it; what is finished stays cached.
@@ -106,257 +87,4 @@ impl Resolver {
         let asset = asset.clone();
         blocking(&self.settings.cache, move || store.verify(&asset)).await
     }
-}
-
-impl Search<'_> {
-    async fn run(mut self) -> Result<PathBuf, Error> {
-        if self.allows(Source::Directory)
-            && let Some(path) = self.directory()?
-        {
-            return Ok(path);
-        }
-        if let Some(path) = self.cache()? {
-            return Ok(path);
-        }
-        if self.allows(Source::Download) || self.allows(Source::Build) {
-            let key = self.resolver.store.key(self.asset);
-            let _lock = self.lock(&key, "another process that prepares it").await?;
-            // Whoever held the lock before may have made it.
-            self.attempts.retain(|attempt| attempt.source != Source::Cache);
-            if let Some(path) = self.cache()? {
-                return Ok(path);
-            }
-            if self.allows(Source::Download)
-                && let Some(path) = self.download().await?
-            {
-                return Ok(path);
-            }
-            if self.allows(Source::Build)
-                && let Some(path) = self.build().await?
-            {
-                return Ok(path);
-            }
-        }
-        Err(Error::Unavailable {
-            asset: Box::new(self.asset.clone()),
-            attempts: self.attempts,
-        })
-    }
-
-    fn allows(&self, source: Source) -> bool {
-        self.resolver.settings.sources.allows(source)
-    }
-
-    fn directory(&mut self) -> Result<Option<PathBuf>, Error> {
-        let Some(directory) = &self.resolver.settings.directory else {
-            self.tried(Source::Directory, format!("none is given; {ASSETS_DIR} can name one"));
-            return Ok(None);
-        };
-        let candidates = [
-            directory.join(self.asset.version.as_str()).join(&self.recipe.binary),
-            directory.join(&self.recipe.binary),
-        ];
-        let Some(path) = candidates.iter().find(|path| path.exists()) else {
-            let [versioned, plain] = candidates.map(|path| path.display().to_string());
-            self.tried(
-                Source::Directory,
-                format!("there is neither {versioned} nor {plain}"),
-            );
-            return Ok(None);
-        };
-        let refused = || Error::NotExecutable {
-            asset: Box::new(self.asset.clone()),
-            path: path.clone(),
-        };
-        let metadata = path.metadata().map_err(|_| refused())?;
-        if !metadata.is_file() || metadata.permissions().mode() & 0o111 == 0 {
-            return Err(refused());
-        }
-        let absolute = std::path::absolute(path).map_err(|_| refused())?;
-        self.finished(Source::Directory, metadata.len());
-        Ok(Some(absolute))
-    }
-
-    fn cache(&mut self) -> Result<Option<PathBuf>, Error> {
-        if !self.allows(Source::Cache) {
-            return Ok(None);
-        }
-        let fingerprint = self.module().ok().map(|module| module.fingerprint);
-        let binary = &self.recipe.binary;
-        match self.resolver.store.find(self.asset, binary, fingerprint.as_ref())? {
-            Lookup::Found(Cached { path, size }) => {
-                self.finished(Source::Cache, size);
-                Ok(Some(path))
-            }
-            Lookup::Missing(reason) => {
-                self.attempts.push(Attempt {
-                    source: Source::Cache,
-                    reason,
-                });
-                Ok(None)
-            }
-        }
-    }
-
-    async fn download(&mut self) -> Result<Option<PathBuf>, Error> {
-        if self.resolver.settings.offline {
-            self.tried(Source::Download, "not tried, because BUTLER_OFFLINE is set".to_owned());
-            return Ok(None);
-        }
-        let Some(recipe) = self.recipe.download.clone() else {
-            self.tried(
-                Source::Download,
-                "the project publishes no binaries with checksums".to_owned(),
-            );
-            return Ok(None);
-        };
-        match self.fetch(&recipe).await {
-            Ok((path, size)) => {
-                self.finished(Source::Download, size);
-                Ok(Some(path))
-            }
-            Err(Failure::Fatal(error)) => Err(error),
-            Err(Failure::Unavailable(reason)) => {
-                self.tried(Source::Download, reason);
-                Ok(None)
-            }
-        }
-    }
-
-    async fn fetch(&self, recipe: &DownloadRecipe) -> Result<(PathBuf, u64), Failure> {
-        let resolver = self.resolver;
-        let base = resolver.settings.mirror.base(&self.recipe.group, &recipe.mirror);
-        let artifact = resolver
-            .downloader
-            .fetch(&resolver.store, self.asset, base, recipe, self.progress)
-            .await?;
-        let (digest, size) = match &recipe.member {
-            None => {
-                let path = artifact.path.clone();
-                let size = std::fs::metadata(&path).map_err(Error::cache("look at", &path))?;
-                (artifact.checksum.clone(), size.len())
-            }
-            Some(member) => self.unpack(artifact.path, member.clone(), &artifact.url).await?,
-        };
-        let origin = Origin::Download {
-            url: artifact.url,
-            checksum: artifact.checksum,
-        };
-        Ok((self.record(digest, size, origin)?, size))
-    }
-
-    async fn unpack(&self, archive: PathBuf, member: String, url: &str) -> Result<(Digest, u64), Failure> {
-        let store = self.resolver.store.clone();
-        let file = store.work(self.asset)?.join(&self.recipe.binary);
-        let url = url.to_owned();
-        let unpacked = blocking(&self.resolver.settings.cache, move || {
-            if let Err(error) = extract_member(&archive, &member, &file) {
-                return Ok(Err(format!("{url} cannot be unpacked: {error}")));
-            }
-            store.adopt(&file).map(Ok)
-        })
-        .await?;
-        unpacked.map_err(Failure::Unavailable)
-    }
-
-    async fn build(&mut self) -> Result<Option<PathBuf>, Error> {
-        let resolver = self.resolver;
-        let module = match self.module() {
-            Ok(module) => module,
-            Err(reason) => {
-                self.tried(Source::Build, reason);
-                return Ok(None);
-            }
-        };
-        let _turn = resolver.builds.acquire().await;
-        // The same between processes.
-        let folder = format!("build-{}", self.recipe.build.folder);
-        let _lock = self.lock(&folder, "another build of the same module").await?;
-        let directory = resolver.store.work(self.asset)?;
-        let output = directory.join(&self.recipe.binary);
-        self.progress.report(
-            self.asset,
-            Event::Started {
-                source: Source::Build,
-                from: &self.recipe.build.package,
-                size: None,
-            },
-        );
-        let on_line = |text: &str| self.progress.report(self.asset, Event::Step { text });
-        let built = module
-            .build(
-                &resolver.settings,
-                &self.recipe.build,
-                resolver.platform,
-                &output,
-                on_line,
-            )
-            .await;
-        let go = match built {
-            Ok(go) => go,
-            Err(reason) => {
-                self.tried(Source::Build, reason);
-                return Ok(None);
-            }
-        };
-        let store = resolver.store.clone();
-        let (digest, size) = blocking(&resolver.settings.cache, move || store.adopt(&output)).await?;
-        let origin = Origin::Build {
-            fingerprint: module.fingerprint,
-            go,
-        };
-        let path = self.record(digest, size, origin)?;
-        self.finished(Source::Build, size);
-        Ok(Some(path))
-    }
-
-    fn module(&self) -> Result<Module, String> {
-        let resolver = self.resolver;
-        Module::find(&resolver.settings, self.asset, &self.recipe.build, resolver.platform)
-    }
-
-    fn record(&self, digest: Digest, size: u64, origin: Origin) -> Result<PathBuf, Error> {
-        let entry = Entry {
-            digest,
-            size,
-            origin,
-        };
-        self.resolver.store.record(self.asset, &self.recipe.binary, &entry)
-    }
-
-    async fn lock(&self, purpose: &str, reason: &str) -> Result<lock::Lock, Error> {
-        let path = self.resolver.store.lock_file(purpose)?;
-        lock::acquire(&path, || self.progress.report(self.asset, Event::Waiting { reason })).await
-    }
-
-    /// Notes why a source did not help. Nobody is told about sources that were never set up.
-    fn tried(&mut self, source: Source, reason: String) {
-        if matches!(source, Source::Download | Source::Build) {
-            let reason = &reason;
-            self.progress.report(self.asset, Event::Skipped { source, reason });
-        }
-        self.attempts.push(Attempt { source, reason });
-    }
-
-    fn finished(&self, source: Source, size: u64) {
-        let elapsed: Duration = self.started.elapsed();
-        self.progress.report(
-            self.asset,
-            Event::Finished {
-                source,
-                size,
-                elapsed,
-            },
-        );
-    }
-}
-
-/// Does long file work beside the runtime's threads.
-async fn blocking<T: Send + 'static>(
-    cache: &Path,
-    work: impl FnOnce() -> Result<T, Error> + Send + 'static,
-) -> Result<T, Error> {
-    tokio::task::spawn_blocking(work)
-        .await
-        .unwrap_or_else(|error| Err(Error::cache("work on", cache)(std::io::Error::other(error))))
 }

@@ -16,7 +16,8 @@ pub(crate) const MIRROR: &str = "BUTLER_ASSET_MIRROR";
 pub(crate) const DEPS: &str = "BUTLER_DEPS";
 const CACHE: &str = "BUTLER_CACHE";
 const SOURCES: &str = "BUTLER_ASSET_SOURCES";
-const OFFLINE: &str = "BUTLER_OFFLINE";
+/// Forbids the network.
+pub(crate) const OFFLINE: &str = "BUTLER_OFFLINE";
 const GO: &str = "BUTLER_GO";
 
 /// A place an asset can come from.
@@ -123,7 +124,11 @@ impl FromStr for Mirrors {
 
     fn from_str(text: &str) -> Result<Self, Error> {
         let mut mirrors = Self::default();
-        for item in text.split(',').map(str::trim).filter(|item| !item.is_empty()) {
+        for item in text
+            .split(',')
+            .map(str::trim)
+            .filter(|item| !item.is_empty())
+        {
             let (group, base) = match item.split_once('=') {
                 // An equals sign after the scheme belongs to the address.
                 Some((group, base)) if !group.contains("://") => (Some(group), base),
@@ -141,7 +146,8 @@ impl FromStr for Mirrors {
             if base.contains('@') {
                 return Err(Error::Setting {
                     variable: MIRROR,
-                    reason: "write the address of the mirror without a user and password".to_owned(),
+                    reason: "write the address of the mirror without a user and password"
+                        .to_owned(),
                 });
             }
             match group {
@@ -215,12 +221,14 @@ impl Settings {
             .or_else(|| home.map(|home| home.join(".cache/butler")))
             .ok_or_else(|| Error::Setting {
                 variable: CACHE,
-                reason: "no home directory is known to keep the cache in; name a directory".to_owned(),
+                reason: "no home directory is known to keep the cache in; name a directory"
+                    .to_owned(),
             })?;
         let mut settings = Self::with_cache(cache);
         settings.directory = value(ASSETS_DIR).map(PathBuf::from);
         settings.deps = value(DEPS).map(PathBuf::from);
-        settings.offline = text(OFFLINE).is_some_and(|flag| !matches!(flag.as_str(), "0" | "false" | "no"));
+        settings.offline =
+            text(OFFLINE).is_some_and(|flag| !matches!(flag.as_str(), "0" | "false" | "no"));
         if let Some(mirror) = text(MIRROR) {
             settings.mirror = mirror.parse()?;
         }
@@ -279,9 +287,17 @@ mod tests {
         .unwrap();
         assert_eq!(settings.directory.as_deref(), Some(Path::new("/opt/bin")));
         assert_eq!(settings.cache, Path::new("/cache"));
-        assert_eq!(settings.mirror.base("kubernetes", "https://official"), "https://all.example");
-        assert_eq!(settings.mirror.base("etcd", "https://official"), "http://etcd.example/a=b");
-        assert!(settings.sources.allows(Source::Build) && !settings.sources.allows(Source::Download));
+        assert_eq!(
+            settings.mirror.base("kubernetes", "https://official"),
+            "https://all.example"
+        );
+        assert_eq!(
+            settings.mirror.base("etcd", "https://official"),
+            "http://etcd.example/a=b"
+        );
+        assert!(
+            settings.sources.allows(Source::Build) && !settings.sources.allows(Source::Download)
+        );
         assert_eq!(settings.deps.as_deref(), Some(Path::new("/deps")));
         assert_eq!(settings.go, Path::new("/opt/go/bin/go"));
         assert!(settings.offline);
@@ -289,7 +305,9 @@ mod tests {
 
     #[test]
     fn misspelled_source_is_told_the_known_ones() {
-        let error = settings(&[(SOURCES, "cache,internet")]).unwrap_err().to_string();
+        let error = settings(&[(SOURCES, "cache,internet")])
+            .unwrap_err()
+            .to_string();
         assert_eq!(
             error,
             "BUTLER_ASSET_SOURCES: \"internet\" is no source of assets; list some of directory, cache, download, build, separated by commas"
@@ -298,19 +316,28 @@ mod tests {
 
     #[test]
     fn mirror_without_a_scheme_is_refused() {
-        let error = settings(&[(MIRROR, "mirror.example")]).unwrap_err().to_string();
+        let error = settings(&[(MIRROR, "mirror.example")])
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("https://host/path"), "{error}");
     }
 
     #[test]
     fn password_in_a_mirror_address_is_refused_and_not_repeated() {
-        let error = settings(&[(MIRROR, "https://ada:lovelace@mirror.example")]).unwrap_err().to_string();
-        assert!(error.contains("without a user and password") && !error.contains("lovelace"), "{error}");
+        let error = settings(&[(MIRROR, "https://ada:lovelace@mirror.example")])
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains("without a user and password") && !error.contains("lovelace"),
+            "{error}"
+        );
     }
 
     #[test]
     fn without_home_the_cache_must_be_named() {
-        let error = Settings::from_lookup(|_| None, None).unwrap_err().to_string();
+        let error = Settings::from_lookup(|_| None, None)
+            .unwrap_err()
+            .to_string();
         assert!(error.starts_with("BUTLER_CACHE: "), "{error}");
     }
 

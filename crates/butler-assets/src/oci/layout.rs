@@ -55,9 +55,18 @@ pub(super) fn write(image: &Image, output: &Path) -> Result<Archive, Error> {
     let manifest = bytes(&manifest(&config_digest, config.len(), &layer, layer_size));
     let manifest_digest = Digest::of(&manifest);
     let small = [
-        ("oci-layout".to_owned(), bytes(&json!({"imageLayoutVersion": "1.0.0"}))),
-        ("index.json".to_owned(), bytes(&index(image, &manifest_digest, manifest.len()))),
-        ("manifest.json".to_owned(), bytes(&docker_manifest(image, &config_digest, &layer))),
+        (
+            "oci-layout".to_owned(),
+            bytes(&json!({"imageLayoutVersion": "1.0.0"})),
+        ),
+        (
+            "index.json".to_owned(),
+            bytes(&index(image, &manifest_digest, manifest.len())),
+        ),
+        (
+            "manifest.json".to_owned(),
+            bytes(&docker_manifest(image, &config_digest, &layer)),
+        ),
         (blob(&config_digest), config),
         (blob(&manifest_digest), manifest),
     ];

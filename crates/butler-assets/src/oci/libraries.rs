@@ -36,7 +36,9 @@ pub fn libraries_of(path: &Path) -> Result<BTreeSet<PathBuf>, Error> {
         };
     }
     parse(&printed.output).map_err(|missing| {
-        unusable(format!("{missing} was not found; install the package that has it"))
+        unusable(format!(
+            "{missing} was not found; install the package that has it"
+        ))
     })
 }
 
@@ -52,7 +54,11 @@ fn parse(output: &str) -> Result<BTreeSet<PathBuf>, String> {
             return Err(name.to_owned());
         }
         // What has no path is the kernel's own, or the remark that there are none.
-        if let Some(path) = found.split(" (0x").next().filter(|path| path.starts_with('/')) {
+        if let Some(path) = found
+            .split(" (0x")
+            .next()
+            .filter(|path| path.starts_with('/'))
+        {
             libraries.insert(plain(Path::new(path)));
         }
     }
@@ -105,6 +111,9 @@ mod tests {
 
     #[test]
     fn missing_library_is_named() {
-        assert_eq!(parse("\tlibfoo.so.1 => not found\n"), Err("libfoo.so.1".to_owned()));
+        assert_eq!(
+            parse("\tlibfoo.so.1 => not found\n"),
+            Err("libfoo.so.1".to_owned())
+        );
     }
 }

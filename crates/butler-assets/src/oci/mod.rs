@@ -75,7 +75,8 @@ impl Error {
     fn from_ldd(path: &Path, error: &CommandError) -> Self {
         let reason = match error {
             CommandError::NotFound { .. } => {
-                "ldd was not found; install the C library's tools (package libc-bin on Debian)".to_owned()
+                "ldd was not found; install the C library's tools (package libc-bin on Debian)"
+                    .to_owned()
             }
             other => crate::error::chain(other),
         };
@@ -157,7 +158,11 @@ impl Image {
     }
 
     /// Puts a program at a place, and every shared library it needs where the dynamic loader looks for it.
-    pub fn program(&mut self, source: impl Into<PathBuf>, destination: &str) -> Result<&mut Self, Error> {
+    pub fn program(
+        &mut self,
+        source: impl Into<PathBuf>,
+        destination: &str,
+    ) -> Result<&mut Self, Error> {
         let source = source.into();
         for library in libraries_of(&source)? {
             let place = library.to_string_lossy().into_owned();
@@ -178,7 +183,11 @@ impl Image {
     }
 
     /// Puts a symbolic link at a place.
-    pub fn link(&mut self, target: impl Into<String>, destination: &str) -> Result<&mut Self, Error> {
+    pub fn link(
+        &mut self,
+        target: impl Into<String>,
+        destination: &str,
+    ) -> Result<&mut Self, Error> {
         let target = target.into();
         self.put(destination, Content::Link { target })
     }
@@ -245,7 +254,9 @@ mod tests {
     #[test]
     fn destination_outside_of_the_image_is_refused() {
         for destination in ["bin/sh", "/", "", "/../etc/passwd"] {
-            let error = Image::new("example/image:1").text("", destination, READABLE).unwrap_err();
+            let error = Image::new("example/image:1")
+                .text("", destination, READABLE)
+                .unwrap_err();
             assert!(error.to_string().contains("absolute path"), "{error}");
         }
     }
@@ -255,7 +266,10 @@ mod tests {
         let mut image = Image::new("example/image:1");
         image.file("/a", "/bin/a", EXECUTABLE).unwrap();
         image.file("/a", "//bin/./a", EXECUTABLE).unwrap();
-        let error = image.file("/b", "/bin/a", EXECUTABLE).unwrap_err().to_string();
+        let error = image
+            .file("/b", "/bin/a", EXECUTABLE)
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("/bin/a in example/image:1"), "{error}");
     }
 }

@@ -6,9 +6,9 @@ use std::io::Write;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use indicatif::{BinaryBytes, HumanDuration};
+use indicatif::BinaryBytes;
 
-use super::{Event, Progress, line};
+use super::{Event, Progress, duration, line};
 use crate::asset::Asset;
 
 /// How often a long download or build says that it goes on.
@@ -44,7 +44,9 @@ impl<W: Write + Send> LineProgress<W> {
 
 impl<W> fmt::Debug for LineProgress<W> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("LineProgress").finish_non_exhaustive()
+        formatter
+            .debug_struct("LineProgress")
+            .finish_non_exhaustive()
     }
 }
 
@@ -72,19 +74,20 @@ impl<W> State<W> {
             Event::Finished { .. } => {
                 self.running.remove(asset);
             }
-            Event::Advanced { .. } | Event::Step { .. } => {
+            Event::Advanced { .. } | Event::Step { .. } | Event::Ticked => {
                 let running = self.running.get_mut(asset)?;
-                running.steps += 1;
+                running.steps += u64::from(matches!(event, Event::Step { .. }));
                 if now.duration_since(running.said) < SIGN_OF_LIFE {
                     return None;
                 }
                 running.said = now;
                 let done = match event {
-                    Event::Advanced { bytes } => BinaryBytes(bytes).to_string(),
-                    _ => format!("{} packages", running.steps),
+                    Event::Advanced { bytes } => format!(", {}", BinaryBytes(bytes)),
+                    _ if running.steps > 0 => format!(", {} packages", running.steps),
+                    _ => String::new(),
                 };
-                let elapsed = HumanDuration(now.duration_since(running.started));
-                return Some(format!("{asset}: still going, {done} in {elapsed}"));
+                let elapsed = duration(now.duration_since(running.started));
+                return Some(format!("{asset}: still going after {elapsed}{done}"));
             }
             Event::Waiting { .. } | Event::Skipped { .. } => {}
         }
@@ -129,7 +132,7 @@ mod tests {
             String::from_utf8(output).unwrap(),
             "etcd 3.6.16: no download: https://mirror.example cannot be reached\n\
              etcd 3.6.16: build of go.etcd.io/etcd/server/v3\n\
-             etcd 3.6.16: build finished, 27.00 MiB in 2 minutes\n"
+             etcd 3.6.16: build finished, 27.00 MiB in 1m55s\n"
         );
     }
 
@@ -148,11 +151,21 @@ mod tests {
         };
         state.text(&asset, started, start);
         let step = Event::Step { text: "fmt" };
-        assert_eq!(state.text(&asset, step, start + Duration::from_secs(1)), None);
+        assert_eq!(
+            state.text(&asset, step, start + Duration::from_secs(1)),
+            None
+        );
         assert_eq!(
             state.text(&asset, step, start + Duration::from_secs(16)),
-            Some("etcd 3.6.16: still going, 2 packages in 16 seconds".to_owned())
+            Some("etcd 3.6.16: still going after 16.0s, 2 packages".to_owned())
         );
-        assert_eq!(state.text(&asset, step, start + Duration::from_secs(17)), None);
+        let tick = |seconds| (Event::Ticked, start + Duration::from_secs(seconds));
+        let (event, soon) = tick(17);
+        assert_eq!(state.text(&asset, event, soon), None);
+        let (event, later) = tick(40);
+        assert_eq!(
+            state.text(&asset, event, later),
+            Some("etcd 3.6.16: still going after 40.0s, 2 packages".to_owned())
+        );
     }
 }

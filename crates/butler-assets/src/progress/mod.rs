@@ -6,7 +6,7 @@ mod terminal;
 use std::io::{self, IsTerminal};
 use std::time::Duration;
 
-use indicatif::{BinaryBytes, HumanDuration};
+use indicatif::BinaryBytes;
 
 pub use lines::LineProgress;
 pub use terminal::TerminalProgress;
@@ -49,6 +49,8 @@ pub enum Event<'a> {
         /// What it works on, usually a Go package.
         text: &'a str,
     },
+    /// Some time passed in a build; linking a large binary takes long without a step.
+    Ticked,
     /// The asset is there.
     Finished {
         /// Where it came from.
@@ -99,13 +101,25 @@ fn line(asset: &Asset, event: Event<'_>) -> Option<String> {
         } => {
             let size = BinaryBytes(size);
             match source {
-                Source::Directory | Source::Cache => Some(format!("{asset}: from the {source}, {size}")),
+                Source::Directory | Source::Cache => {
+                    Some(format!("{asset}: from the {source}, {size}"))
+                }
                 Source::Download | Source::Build => Some(format!(
                     "{asset}: {source} finished, {size} in {}",
-                    HumanDuration(elapsed)
+                    duration(elapsed)
                 )),
             }
         }
-        Event::Advanced { .. } | Event::Step { .. } => None,
+        Event::Advanced { .. } | Event::Step { .. } | Event::Ticked => None,
+    }
+}
+
+/// A time as people read it off a build: `4.2s`, `3m07s`.
+fn duration(elapsed: Duration) -> String {
+    let seconds = elapsed.as_secs();
+    if seconds < 60 {
+        format!("{:.1}s", elapsed.as_secs_f32())
+    } else {
+        format!("{}m{:02}s", seconds / 60, seconds % 60)
     }
 }

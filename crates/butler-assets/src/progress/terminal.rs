@@ -12,7 +12,8 @@ use crate::asset::Asset;
 use crate::settings::Source;
 
 const TICK: Duration = Duration::from_millis(120);
-const BAR: &str = "{prefix}  {bar:30} {binary_bytes}/{binary_total_bytes} {binary_bytes_per_sec} {msg}";
+const BAR: &str =
+    "{prefix}  {bar:30} {binary_bytes}/{binary_total_bytes} {binary_bytes_per_sec} {msg}";
 const SPINNER: &str = "{prefix}  {spinner} {elapsed} {wide_msg}";
 
 /// A bar for each asset under way, and a line above them for each that is finished.
@@ -59,6 +60,13 @@ impl TerminalProgress {
     }
 }
 
+impl Drop for TerminalProgress {
+    /// Takes the bars of what failed or was given up off the screen.
+    fn drop(&mut self) {
+        drop(self.all.clear());
+    }
+}
+
 impl Default for TerminalProgress {
     fn default() -> Self {
         Self::new()
@@ -67,14 +75,18 @@ impl Default for TerminalProgress {
 
 impl fmt::Debug for TerminalProgress {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("TerminalProgress").finish_non_exhaustive()
+        formatter
+            .debug_struct("TerminalProgress")
+            .finish_non_exhaustive()
     }
 }
 
 impl Progress for TerminalProgress {
     fn report(&self, asset: &Asset, event: Event<'_>) {
         match event {
-            Event::Waiting { reason } => self.bar(asset).set_message(format!("waiting for {reason}")),
+            Event::Waiting { reason } => {
+                self.bar(asset).set_message(format!("waiting for {reason}"));
+            }
             Event::Skipped { .. } => self.print(asset, event),
             Event::Started { source, from, size } => {
                 let bar = self.bar(asset);
@@ -88,6 +100,8 @@ impl Progress for TerminalProgress {
             }
             Event::Advanced { bytes } => self.bar(asset).set_position(bytes),
             Event::Step { text } => self.bar(asset).set_message(text.to_owned()),
+            // The spinner turns by itself.
+            Event::Ticked => {}
             Event::Finished { source, .. } => {
                 self.finish(asset);
                 // What is simply there needs no line on a terminal.

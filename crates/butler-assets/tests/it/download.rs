@@ -52,7 +52,11 @@ async fn published_binary_is_verified_and_then_comes_from_the_cache() {
         ["started download", "finished download", "finished cache"]
     );
     assert_eq!(mirror.requests(), [request(None, 6)]);
-    fixture.resolver().verify(&apiserver("1.0.0")).await.unwrap();
+    fixture
+        .resolver()
+        .verify(&apiserver("1.0.0"))
+        .await
+        .unwrap();
 }
 
 #[tokio::test]
@@ -64,7 +68,11 @@ async fn binary_that_is_not_what_was_promised_is_refused_with_the_way_out() {
     let fixture = Fixture::new(&[Source::Cache, Source::Download, Source::Build])
         .with_modules()
         .with_mirror(&mirror.base);
-    let error = fixture.resolver().resolve(&apiserver("1.0.0")).await.unwrap_err();
+    let error = fixture
+        .resolver()
+        .resolve(&apiserver("1.0.0"))
+        .await
+        .unwrap_err();
     let text = error.to_string();
     assert!(matches!(error, Error::ChecksumMismatch { .. }), "{text}");
     for part in [
@@ -78,7 +86,11 @@ async fn binary_that_is_not_what_was_promised_is_refused_with_the_way_out() {
     }
     // Nothing of it stays, so the repaired mirror works.
     mirror.serve(RAW_PATH, b"binary");
-    let path = fixture.resolver().resolve(&apiserver("1.0.0")).await.unwrap();
+    let path = fixture
+        .resolver()
+        .resolve(&apiserver("1.0.0"))
+        .await
+        .unwrap();
     assert_eq!(fs::read(path).unwrap(), b"binary");
 }
 
@@ -88,7 +100,10 @@ async fn broken_download_continues_where_it_was() {
     let content = large();
     mirror.publish(RAW_PATH, &content);
     mirror.break_off(600_000, 2);
-    let path = downloads_only(&mirror).resolver().resolve(&apiserver("1.0.0")).await;
+    let path = downloads_only(&mirror)
+        .resolver()
+        .resolve(&apiserver("1.0.0"))
+        .await;
     // The directory of the fixture is gone by now; the requests tell the story.
     assert!(path.is_ok(), "{path:?}");
     assert_eq!(
@@ -108,11 +123,27 @@ async fn download_of_an_earlier_run_is_continued() {
     mirror.publish(RAW_PATH, &content);
     mirror.break_off(100_000, 5);
     let fixture = downloads_only(&mirror);
-    let error = fixture.resolver().resolve(&apiserver("1.0.0")).await.unwrap_err();
-    assert!(error.to_string().contains("is kept and continued next time"), "{error}");
-    let path = fixture.resolver().resolve(&apiserver("1.0.0")).await.unwrap();
+    let error = fixture
+        .resolver()
+        .resolve(&apiserver("1.0.0"))
+        .await
+        .unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .contains("is kept and continued next time"),
+        "{error}"
+    );
+    let path = fixture
+        .resolver()
+        .resolve(&apiserver("1.0.0"))
+        .await
+        .unwrap();
     assert_eq!(fs::read(path).unwrap(), content);
-    assert_eq!(mirror.requests().last(), Some(&request(Some(500_000), 1_500_000)));
+    assert_eq!(
+        mirror.requests().last(),
+        Some(&request(Some(500_000), 1_500_000))
+    );
     let sent: usize = mirror.requests().iter().map(|request| request.sent).sum();
     assert_eq!(sent, content.len());
 }
@@ -125,8 +156,16 @@ async fn damaged_beginning_of_an_earlier_run_is_thrown_away() {
     let fixture = downloads_only(&mirror);
     let partial = fixture.settings.cache.join("assets/partial");
     fs::create_dir_all(&partial).unwrap();
-    fs::write(partial.join(Digest::of(&content).as_hex()), b"something else").unwrap();
-    let path = fixture.resolver().resolve(&apiserver("1.0.0")).await.unwrap();
+    fs::write(
+        partial.join(Digest::of(&content).as_hex()),
+        b"something else",
+    )
+    .unwrap();
+    let path = fixture
+        .resolver()
+        .resolve(&apiserver("1.0.0"))
+        .await
+        .unwrap();
     assert_eq!(fs::read(path).unwrap(), content);
 }
 
@@ -145,8 +184,15 @@ async fn binaries_of_one_archive_share_its_download() {
     let assets = [Component::Containerd, Component::Ctr]
         .map(|component| Asset::new(component, "1.0.0".parse().unwrap()));
     let recorder = Recorder::default();
-    let found = fixture.resolver().resolve_all(&assets, &recorder).await.unwrap();
-    let contents: Vec<String> = found.values().map(|path| fs::read_to_string(path).unwrap()).collect();
+    let found = fixture
+        .resolver()
+        .resolve_all(&assets, &recorder)
+        .await
+        .unwrap();
+    let contents: Vec<String> = found
+        .values()
+        .map(|path| fs::read_to_string(path).unwrap())
+        .collect();
     assert_eq!(contents, ["daemon", "client"]);
     assert_eq!(mirror.requests().len(), 1);
 }
@@ -161,7 +207,11 @@ async fn archive_without_the_binary_is_no_download() {
         format!("{}  containerd-1.0.0.tar.gz", Digest::of(&archive)).as_bytes(),
     );
     let asset = Asset::new(Component::Ctr, "1.0.0".parse().unwrap());
-    let error = downloads_only(&mirror).resolver().resolve(&asset).await.unwrap_err();
+    let error = downloads_only(&mirror)
+        .resolver()
+        .resolve(&asset)
+        .await
+        .unwrap_err();
     assert!(error.to_string().contains("no member bin/ctr"), "{error}");
 }
 
@@ -171,7 +221,9 @@ fn archive(members: &[(&str, &str)]) -> Vec<u8> {
         let mut header = tar::Header::new_gnu();
         header.set_size(content.len().try_into().unwrap());
         header.set_mode(0o755);
-        builder.append_data(&mut header, name, content.as_bytes()).unwrap();
+        builder
+            .append_data(&mut header, name, content.as_bytes())
+            .unwrap();
     }
     let mut encoder = builder.into_inner().unwrap();
     encoder.flush().unwrap();

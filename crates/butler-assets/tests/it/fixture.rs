@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
 
-use butler_assets::{Asset, Catalog, Component, Event, Progress, Resolver, Settings, Source, Sources};
+use butler_assets::{
+    Asset, Catalog, Component, Event, Progress, Resolver, Settings, Source, Sources,
+};
 use tempfile::TempDir;
 
 /// Where the raw binary of the tests is published.
@@ -62,7 +64,10 @@ impl Fixture {
         let directory = tempfile::tempdir().unwrap();
         let mut settings = Settings::with_cache(directory.path().join("cache"));
         settings.sources = sources.iter().copied().collect::<Sources>();
-        Self { directory, settings }
+        Self {
+            directory,
+            settings,
+        }
     }
 
     pub(crate) fn with_mirror(mut self, base: &str) -> Self {
@@ -77,7 +82,8 @@ impl Fixture {
             let folder = deps.join(format!("hello-{version}"));
             fs::create_dir_all(&folder).unwrap();
             fs::write(folder.join("go.mod"), "module hello.example\n\ngo 1.24\n").unwrap();
-            let program = "package main\n\nvar version string\n\nfunc main() { println(version) }\n";
+            let program =
+                "package main\n\nvar version string\n\nfunc main() { println(version) }\n";
             fs::write(folder.join("main.go"), program).unwrap();
         }
         self.settings.deps = Some(deps);

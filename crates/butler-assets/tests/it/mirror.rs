@@ -60,7 +60,10 @@ impl Mirror {
     /// Serves a file and, beside it, its checksum.
     pub(crate) fn publish(&self, path: &str, content: &[u8]) {
         self.serve(path, content);
-        self.serve(&format!("{path}.sha256"), Digest::of(content).as_hex().as_bytes());
+        self.serve(
+            &format!("{path}.sha256"),
+            Digest::of(content).as_hex().as_bytes(),
+        );
     }
 
     /// The next `times` large responses end after `bytes`.
@@ -73,8 +76,14 @@ impl Mirror {
     /// What was asked for, without the checksum files.
     pub(crate) fn requests(&self) -> Vec<Request> {
         let state = self.state.lock().unwrap();
-        let is_checksum = |request: &&Request| request.path.contains("sha256") || request.path.contains("SHA256");
-        state.requests.iter().filter(|request| !is_checksum(request)).cloned().collect()
+        let is_checksum =
+            |request: &&Request| request.path.contains("sha256") || request.path.contains("SHA256");
+        state
+            .requests
+            .iter()
+            .filter(|request| !is_checksum(request))
+            .cloned()
+            .collect()
     }
 }
 
@@ -94,7 +103,9 @@ fn answer(mut connection: TcpStream, state: &Mutex<State>) -> std::io::Result<()
     }
     let mut state = state.lock().unwrap();
     let Some(file) = state.files.get(&path).cloned() else {
-        return connection.write_all(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+        return connection.write_all(
+            b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
+        );
     };
     let (status, rest) = match from {
         Some(from) if from < file.len() => ("206 Partial Content", &file[from..]),
@@ -102,7 +113,10 @@ fn answer(mut connection: TcpStream, state: &Mutex<State>) -> std::io::Result<()
         None => ("200 OK", &file[..]),
     };
     let mut sent = rest.len();
-    if let Some(limit) = state.break_after.filter(|limit| *limit < sent && state.breaks_left > 0) {
+    if let Some(limit) = state
+        .break_after
+        .filter(|limit| *limit < sent && state.breaks_left > 0)
+    {
         sent = limit;
         state.breaks_left -= 1;
     }
