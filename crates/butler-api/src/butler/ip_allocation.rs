@@ -1,7 +1,6 @@
 //! `IPAllocation`: addresses of a pool that belong to one cluster, or to something else that needs them.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
-use kube::core::Rule;
 use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,7 +1,6 @@
 //! `NetworkPool`: addresses that clusters get theirs from.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use kube::core::{ListMerge, Rule};
 use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -3,7 +3,6 @@
 //! Two spellings of some limits and roles are accepted; [`crate::normalize::team`] turns them into one.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use kube::core::{ListMerge, Rule};
 use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -53,7 +52,6 @@ pub struct TeamSpec {
     /// Parts of the team, such as development and production, with limits and access of their own. If there are any,
     /// each cluster of the team belongs to one, by the label `butler.butlerlabs.dev/environment`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 64))]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["name".into()]))]
     pub environments: Vec<TeamEnvironment>,
     /// Provider of the team's clusters that name none; the platform's default if absent.
@@ -189,6 +187,7 @@ fn default_node_count() -> i32 {
 pub struct ClusterDefaults {
     /// Kubernetes version: `v1.31.0`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(regex(pattern = crate::version::VERSION_PATTERN))]
     pub kubernetes_version: Option<String>,
     /// Number of workers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
