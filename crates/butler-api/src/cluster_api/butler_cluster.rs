@@ -34,8 +34,16 @@ use crate::reference::NamespacedReference;
         type_ = "string",
         json_path = r#".status.conditions[?(@.type=="Ready")].status"#
     ),
-    printcolumn(name = "Endpoint", type_ = "string", json_path = ".spec.controlPlaneEndpoint.host"),
-    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+    printcolumn(
+        name = "Endpoint",
+        type_ = "string",
+        json_path = ".spec.controlPlaneEndpoint.host"
+    ),
+    printcolumn(
+        name = "Age",
+        type_ = "date",
+        json_path = ".metadata.creationTimestamp"
+    )
 )]
 #[serde(rename_all = "camelCase")]
 pub struct ButlerClusterSpec {
@@ -83,7 +91,11 @@ pub struct ButlerClusterStatus {
     label("cluster.x-k8s.io/provider", "infrastructure-butler"),
     label("cluster.x-k8s.io/v1beta2", "v1alpha1"),
     doc = "What a ClusterClass makes ButlerClusters from.",
-    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+    printcolumn(
+        name = "Age",
+        type_ = "date",
+        json_path = ".metadata.creationTimestamp"
+    )
 )]
 #[serde(rename_all = "camelCase")]
 pub struct ButlerClusterTemplateSpec {
@@ -117,7 +129,10 @@ mod tests {
     fn users_manifests_are_kept_as_written() {
         let cluster: ButlerCluster = manifest::read(CLUSTER);
         let template: ButlerClusterTemplate = manifest::read(TEMPLATE);
-        assert_eq!(cluster.spec.provider_ref, template.spec.template.spec.provider_ref);
+        assert_eq!(
+            cluster.spec.provider_ref,
+            template.spec.template.spec.provider_ref
+        );
     }
 
     #[test]
@@ -126,8 +141,14 @@ mod tests {
             "cluster.x-k8s.io/provider": "infrastructure-butler",
             "cluster.x-k8s.io/v1beta2": "v1alpha1",
         });
-        assert_eq!(manifest::crd_part::<ButlerCluster>("metadata/labels"), labels);
-        assert_eq!(manifest::crd_part::<ButlerClusterTemplate>("metadata/labels"), labels);
+        assert_eq!(
+            manifest::crd_part::<ButlerCluster>("metadata/labels"),
+            labels
+        );
+        assert_eq!(
+            manifest::crd_part::<ButlerClusterTemplate>("metadata/labels"),
+            labels
+        );
         assert_eq!(
             manifest::crd_part::<ButlerCluster>("metadata/name"),
             "butlerclusters.infrastructure.cluster.x-k8s.io"

@@ -14,14 +14,23 @@ use crate::Quantity;
 use crate::reference::NamespacedReference;
 
 const SHAPE: &str = "self.cpu == oldSelf.cpu && self.memory == oldSelf.memory \
-    && self.disk == oldSelf.disk && has(self.image) == has(oldSelf.image) \
-    && (!has(self.image) || self.image == oldSelf.image)";
+    && self.disk == oldSelf.disk \
+    && (has(self.image) ? has(oldSelf.image) && self.image == oldSelf.image : !has(oldSelf.image)) \
+    && (has(self.extraDisks) ? has(oldSelf.extraDisks) && self.extraDisks == oldSelf.extraDisks : !has(oldSelf.extraDisks))";
+
+const PLACE: &str = "(has(self.providerRef) ? has(oldSelf.providerRef) && self.providerRef == oldSelf.providerRef : !has(oldSelf.providerRef)) \
+    && (has(self.network) ? has(oldSelf.network) && self.network == oldSelf.network : !has(oldSelf.network)) \
+    && (has(self.failureDomain) ? has(oldSelf.failureDomain) && self.failureDomain == oldSelf.failureDomain : !has(oldSelf.failureDomain))";
 
 const PROVIDER_ID: &str = "!has(oldSelf.providerID) \
     || (has(self.providerID) && self.providerID == oldSelf.providerID)";
 
 const POSITIVE_QUANTITY: &str =
-    "isQuantity(string(self)) && quantity(string(self)).isGreaterThan(quantity('0'))";
+    "type(self) == int ? self > 0 : quantity(self).isGreaterThan(quantity('0'))";
+
+/// The same as a pattern: in a list of unknown length the rule would be dearer than the API server allows.
+const POSITIVE_QUANTITY_PATTERN: &str =
+    r"^(0*[1-9][0-9]*(\.[0-9]*)?|0*\.[0-9]*[1-9][0-9]*)([KMGTPE]i|[kMGTPE])?$";
 
 /// A machine, and how the cluster knows it.
 #[derive(CustomResource, KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -49,17 +58,31 @@ const POSITIVE_QUANTITY: &str =
     ),
     printcolumn(name = "ProviderID", type_ = "string", json_path = ".spec.providerID"),
     printcolumn(name = "CPU", type_ = "integer", json_path = ".spec.cpu", priority = 1),
-    printcolumn(name = "Memory", type_ = "string", json_path = ".spec.memory", priority = 1),
-    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+    printcolumn(
+        name = "Memory",
+        type_ = "string",
+        json_path = ".spec.memory",
+        priority = 1
+    ),
+    printcolumn(
+        name = "Age",
+        type_ = "date",
+        json_path = ".metadata.creationTimestamp"
+    )
 )]
 #[serde(rename_all = "camelCase")]
 #[x_kube(
-    validation = Rule::new(SHAPE).message("cpu, memory, disk and image of a machine cannot be changed: roll out machines from a new ButlerMachineTemplate"),
+    validation = Rule::new(SHAPE).message("cpu, memory, disk, image and extraDisks of a machine cannot be changed: roll out machines from a new ButlerMachineTemplate"),
+    validation = Rule::new(PLACE).message("providerRef, network and failureDomain of a machine cannot be changed: roll out machines from a new ButlerMachineTemplate"),
     validation = Rule::new(PROVIDER_ID).message("providerID cannot be changed once it is set: it is how the node is recognised")
 )]
 pub struct ButlerMachineSpec {
     /// How the machine and its node recognise each other. Set by Butler once the machine exists.
-    #[serde(default, rename = "providerID", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        rename = "providerID",
+        skip_serializing_if = "Option::is_none"
+    )]
     #[schemars(length(min = 1, max = 512))]
     pub provider_id: Option<String>,
     /// What the machine is like.
@@ -88,7 +111,6 @@ pub struct MachineShape {
     pub image: Option<String>,
     /// Further disks, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 32))]
     pub extra_disks: Vec<ExtraDisk>,
     /// Labels of the machine in the infrastructure, where it knows labels or tags.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -102,11 +124,11 @@ pub struct MachineShape {
 }
 
 /// A further disk.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ExtraDisk {
-    /// Size of the disk, such as `100Gi`.
-    #[x_kube(validation = Rule::new(POSITIVE_QUANTITY).message("size must be a quantity greater than zero, such as 100Gi"))]
+    /// Size of the disk, greater than zero, such as `100Gi`.
+    #[schemars(extend("pattern" = POSITIVE_QUANTITY_PATTERN, "minimum" = 1))]
     pub size: Quantity,
     /// Kind of storage, as the provider names it; the provider's default if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -164,9 +186,21 @@ pub struct ButlerMachineStatus {
     label("cluster.x-k8s.io/v1beta2", "v1alpha1"),
     doc = "What a MachineDeployment makes ButlerMachines from. To change machines, make a new template and refer to it.",
     printcolumn(name = "CPU", type_ = "integer", json_path = ".spec.template.spec.cpu"),
-    printcolumn(name = "Memory", type_ = "string", json_path = ".spec.template.spec.memory"),
-    printcolumn(name = "Disk", type_ = "string", json_path = ".spec.template.spec.disk"),
-    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+    printcolumn(
+        name = "Memory",
+        type_ = "string",
+        json_path = ".spec.template.spec.memory"
+    ),
+    printcolumn(
+        name = "Disk",
+        type_ = "string",
+        json_path = ".spec.template.spec.disk"
+    ),
+    printcolumn(
+        name = "Age",
+        type_ = "date",
+        json_path = ".metadata.creationTimestamp"
+    )
 )]
 #[serde(rename_all = "camelCase")]
 pub struct ButlerMachineTemplateSpec {
@@ -210,8 +244,14 @@ mod tests {
             "cluster.x-k8s.io/provider": "infrastructure-butler",
             "cluster.x-k8s.io/v1beta2": "v1alpha1",
         });
-        assert_eq!(manifest::crd_part::<ButlerMachine>("metadata/labels"), labels);
-        assert_eq!(manifest::crd_part::<ButlerMachineTemplate>("metadata/labels"), labels);
+        assert_eq!(
+            manifest::crd_part::<ButlerMachine>("metadata/labels"),
+            labels
+        );
+        assert_eq!(
+            manifest::crd_part::<ButlerMachineTemplate>("metadata/labels"),
+            labels
+        );
         assert_eq!(
             manifest::crd_part::<ButlerMachineTemplate>("metadata/name"),
             "butlermachinetemplates.infrastructure.cluster.x-k8s.io"

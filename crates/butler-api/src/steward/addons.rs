@@ -13,7 +13,7 @@ use super::exposure::{
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Addons {
-    /// CoreDNS: names of Services and pods.
+    /// `CoreDNS`: names of Services and pods.
     #[serde(default, rename = "coreDNS", skip_serializing_if = "Option::is_none")]
     pub core_dns: Option<AddonImage>,
     /// kube-proxy: Services on every node. Leave it out where the network plugin does this.
@@ -276,7 +276,9 @@ pub struct CertificateApproval {
 
 impl Default for CertificateApproval {
     fn default() -> Self {
-        Self { auto_approve: approve() }
+        Self {
+            auto_approve: approve(),
+        }
     }
 }
 

@@ -51,7 +51,11 @@ const SQL_AUTHENTICATION: &str =
     derive = "PartialEq",
     doc = "A database that keeps the state of hosted control planes. Many control planes share one; each sees only its own keys.",
     printcolumn(name = "Driver", type_ = "string", json_path = ".spec.driver"),
-    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+    printcolumn(
+        name = "Age",
+        type_ = "date",
+        json_path = ".metadata.creationTimestamp"
+    )
 )]
 #[serde(rename_all = "camelCase")]
 #[x_kube(
@@ -87,13 +91,13 @@ pub enum DataStoreDriver {
     /// etcd, spoken to by the API server itself.
     #[serde(rename = "etcd")]
     Etcd,
-    /// MySQL or MariaDB behind kine.
+    /// MySQL or `MariaDB` behind kine.
     #[serde(rename = "MySQL")]
     MySql,
     /// PostgreSQL behind kine.
     #[serde(rename = "PostgreSQL")]
     PostgreSql,
-    /// NATS with JetStream behind kine.
+    /// NATS with `JetStream` behind kine.
     #[serde(rename = "NATS")]
     Nats,
 }
@@ -230,7 +234,10 @@ mod tests {
 
     #[test]
     fn the_crd_says_what_kubectl_needs() {
-        assert_eq!(manifest::crd_part::<DataStore>("spec/names/plural"), "datastores");
+        assert_eq!(
+            manifest::crd_part::<DataStore>("spec/names/plural"),
+            "datastores"
+        );
         assert_eq!(manifest::crd_part::<DataStore>("spec/scope"), "Cluster");
         assert_eq!(
             manifest::columns::<DataStore>(),
@@ -241,7 +248,10 @@ mod tests {
         );
         let driver = manifest::field::<DataStore>("spec.driver");
         assert_eq!(driver["type"], "string");
-        assert_eq!(driver["enum"], json!(["etcd", "MySQL", "PostgreSQL", "NATS"]));
+        assert_eq!(
+            driver["enum"],
+            json!(["etcd", "MySQL", "PostgreSQL", "NATS"])
+        );
     }
 
     #[test]

@@ -42,10 +42,10 @@ pub(crate) const RANGES_MESSAGE: &str =
     "each entry must be an IPv4 or IPv6 CIDR such as 192.0.2.0/24";
 
 /// CEL: Gateways are named without port or listener, because Steward chooses the listener of each of its ports.
-pub(crate) const PARENTS_RULE: &str = "self.all(parent, !has(parent.port) && !has(parent.sectionName))";
+pub(crate) const PARENTS_RULE: &str =
+    "self.all(parent, !has(parent.port) && !has(parent.sectionName))";
 /// What to say when [`PARENTS_RULE`] fails.
-pub(crate) const PARENTS_MESSAGE: &str =
-    "parentRefs must not set port or sectionName: the listener follows from the port that is exposed";
+pub(crate) const PARENTS_MESSAGE: &str = "parentRefs must not set port or sectionName: the listener follows from the port that is exposed";
 
 /// Kind of Service in front of a control plane.
 #[derive(
@@ -67,7 +67,7 @@ pub enum ServiceType {
 )]
 #[serde(rename_all = "lowercase")]
 pub enum IngressControllerType {
-    /// HAProxy Ingress.
+    /// `HAProxy` Ingress.
     Haproxy,
     /// ingress-nginx.
     Nginx,

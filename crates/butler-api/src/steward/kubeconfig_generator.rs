@@ -19,7 +19,11 @@ const ONE_SOURCE: &str = "has(self.stringValue) != has(self.fromDefinition)";
     status = "KubeconfigGeneratorStatus",
     derive = "PartialEq",
     doc = "Makes a kubeconfig Secret named <control plane>-<generator> beside every selected TenantControlPlane, and renews it.",
-    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+    printcolumn(
+        name = "Age",
+        type_ = "date",
+        json_path = ".metadata.creationTimestamp"
+    )
 )]
 #[serde(rename_all = "camelCase")]
 pub struct KubeconfigGeneratorSpec {
@@ -104,7 +108,10 @@ mod tests {
     #[test]
     fn a_users_manifest_is_kept_as_written() {
         let generator: KubeconfigGenerator = manifest::read(EXAMPLE);
-        assert_eq!(generator.spec.user.from_definition.as_deref(), Some("metadata.name"));
+        assert_eq!(
+            generator.spec.user.from_definition.as_deref(),
+            Some("metadata.name")
+        );
     }
 
     #[test]
@@ -120,7 +127,10 @@ mod tests {
 
     #[test]
     fn the_crd_says_what_kubectl_needs() {
-        assert_eq!(manifest::crd_part::<KubeconfigGenerator>("spec/scope"), "Cluster");
+        assert_eq!(
+            manifest::crd_part::<KubeconfigGenerator>("spec/scope"),
+            "Cluster"
+        );
         assert_eq!(
             manifest::crd_part::<KubeconfigGenerator>("spec/names/shortNames"),
             json!(["kc"])

@@ -1,5 +1,8 @@
 //! What the tests of our kinds ask of the manifests in `examples/`.
 
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+
 use kube::CustomResourceExt;
 use pretty_assertions::assert_eq;
 use serde::Serialize;
@@ -16,14 +19,25 @@ where
     let object: K = serde_saphyr::from_str(manifest).expect("the manifest is of its kind");
     let back = serde_json::to_value(&object).expect("the object has a JSON form");
     assert_kept("", &written, &back);
-    assert_eq!(serde_json::from_value::<K>(back).expect("our own JSON can be read"), object);
+    assert_eq!(
+        serde_json::from_value::<K>(back).expect("our own JSON can be read"),
+        object
+    );
     object
 }
 
-/// The value at a path of a kind's CRD: `names/kind`, `versions/0/subresources/scale`.
+/// CRDs by name: making one takes a good part of a second without optimisation, and tests look at many fields.
+static DEFINITIONS: Mutex<BTreeMap<&'static str, Value>> = Mutex::new(BTreeMap::new());
+
+/// The value at a path of a kind's CRD: `spec/names/kind`, `spec/versions/0/subresources/scale`.
 pub(crate) fn crd_part<K: CustomResourceExt>(path: &str) -> Value {
-    let crd = serde_json::to_value(K::crd()).expect("a CRD has a JSON form");
-    crd.pointer(&format!("/{path}")).cloned().unwrap_or_default()
+    let mut definitions = DEFINITIONS.lock().expect("no test panics while holding it");
+    definitions
+        .entry(K::crd_name())
+        .or_insert_with(|| serde_json::to_value(K::crd()).expect("a CRD has a JSON form"))
+        .pointer(&format!("/{path}"))
+        .cloned()
+        .unwrap_or_default()
 }
 
 /// The schema of a field, by its dotted path below the object: `spec.driver`; `[]` steps into items.

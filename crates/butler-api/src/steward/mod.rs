@@ -6,6 +6,10 @@
     unreachable_pub,
     reason = "the KubeSchema derive copies a struct into a function body, where its pub reaches nobody"
 )]
+#![expect(
+    clippy::duplicated_attributes,
+    reason = "the print columns of a kind share their types"
+)]
 
 pub mod addons;
 pub mod data_store;

@@ -24,8 +24,14 @@ const USERNAME: &str = "!has(oldSelf.dataStoreUsername) \
 
 const CLASS: &str = "self.network.serviceType != 'LoadBalancer' \
     || oldSelf.network.serviceType != 'LoadBalancer' \
-    || self.network.?loadBalancerConfig.?loadBalancerClass.orValue('') \
-    == oldSelf.network.?loadBalancerConfig.?loadBalancerClass.orValue('')";
+    || ((has(self.network.loadBalancerConfig) \
+    && has(self.network.loadBalancerConfig.loadBalancerClass)) \
+    ? (has(oldSelf.network.loadBalancerConfig) \
+    && has(oldSelf.network.loadBalancerConfig.loadBalancerClass) \
+    && self.network.loadBalancerConfig.loadBalancerClass \
+    == oldSelf.network.loadBalancerConfig.loadBalancerClass) \
+    : !(has(oldSelf.network.loadBalancerConfig) \
+    && has(oldSelf.network.loadBalancerConfig.loadBalancerClass)))";
 
 /// What the control plane of a cluster should be.
 #[derive(CustomResource, KubeSchema, Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -61,7 +67,11 @@ const CLASS: &str = "self.network.serviceType != 'LoadBalancer' \
         json_path = ".status.initialization.controlPlaneInitialized"
     ),
     printcolumn(name = "Ready", type_ = "boolean", json_path = ".status.ready"),
-    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+    printcolumn(
+        name = "Age",
+        type_ = "date",
+        json_path = ".metadata.creationTimestamp"
+    )
 )]
 #[serde(rename_all = "camelCase")]
 #[x_kube(
@@ -208,7 +218,11 @@ pub struct VersionReplicas {
     label("cluster.x-k8s.io/v1beta1", "v1alpha1"),
     label("cluster.x-k8s.io/v1beta2", "v1alpha1"),
     doc = "What a ClusterClass makes StewardControlPlanes from. Version and replicas come from the Cluster's topology.",
-    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+    printcolumn(
+        name = "Age",
+        type_ = "date",
+        json_path = ".metadata.creationTimestamp"
+    )
 )]
 #[serde(rename_all = "camelCase")]
 pub struct StewardControlPlaneTemplateSpec {

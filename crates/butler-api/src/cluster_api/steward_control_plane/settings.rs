@@ -102,7 +102,7 @@ fn systemd_kubelet() -> KubeletSettings {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ControlPlaneAddons {
-    /// CoreDNS: names of Services and pods.
+    /// `CoreDNS`: names of Services and pods.
     #[serde(default, rename = "coreDNS", skip_serializing_if = "Option::is_none")]
     pub core_dns: Option<CoreDnsSettings>,
     /// kube-proxy: Services on every node. Leave it out where the network plugin does this.
@@ -119,15 +119,19 @@ pub struct ControlPlaneAddons {
     pub worker_bootstrap: Option<WorkerBootstrap>,
 }
 
-/// CoreDNS and the addresses of its Service.
+/// `CoreDNS` and the addresses of its Service.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CoreDnsSettings {
-    /// Image of CoreDNS.
+    /// Image of `CoreDNS`.
     #[serde(flatten)]
     pub image: AddonImage,
     /// Addresses of the DNS Service, within the cluster's Service network; `network.dnsServiceIPs` if absent.
-    #[serde(default, rename = "dnsServiceIPs", skip_serializing_if = "Vec::is_empty")]
+    #[serde(
+        default,
+        rename = "dnsServiceIPs",
+        skip_serializing_if = "Vec::is_empty"
+    )]
     #[schemars(length(max = 16), inner(length(max = 64)))]
     #[x_kube(validation = Rule::new(ADDRESSES_RULE).message(ADDRESSES_MESSAGE))]
     pub dns_service_ips: Vec<String>,
@@ -197,7 +201,11 @@ pub struct ControlPlaneNetwork {
     pub cert_sans: Vec<String>,
     /// Addresses of the DNS Service, within the cluster's Service network; its tenth address (IPv4) or sixteenth
     /// (IPv6) if absent.
-    #[serde(default, rename = "dnsServiceIPs", skip_serializing_if = "Vec::is_empty")]
+    #[serde(
+        default,
+        rename = "dnsServiceIPs",
+        skip_serializing_if = "Vec::is_empty"
+    )]
     #[schemars(length(max = 16), inner(length(max = 64)))]
     #[x_kube(validation = Rule::new(ADDRESSES_RULE).message(ADDRESSES_MESSAGE))]
     pub dns_service_ips: Vec<String>,

@@ -11,7 +11,10 @@ const TEMPLATE: &str = include_str!("../../../../../examples/steward-control-pla
 #[test]
 fn users_manifests_are_kept_as_written() {
     let control_plane: StewardControlPlane = manifest::read(CONTROL_PLANE);
-    assert_eq!(control_plane.spec.settings.network.service_type, ServiceType::LoadBalancer);
+    assert_eq!(
+        control_plane.spec.settings.network.service_type,
+        ServiceType::LoadBalancer
+    );
     let template: StewardControlPlaneTemplate = manifest::read(TEMPLATE);
     assert!(template.spec.template.spec.addons.core_dns.is_some());
 }
@@ -37,7 +40,10 @@ fn a_template_leaves_out_what_the_topology_sets() {
     }
     let control_plane = manifest::field::<StewardControlPlane>("spec");
     for field in fields.keys() {
-        assert_eq!(&control_plane["properties"][field], &schema["properties"][field], "{field}");
+        assert_eq!(
+            &control_plane["properties"][field], &schema["properties"][field],
+            "{field}"
+        );
     }
 }
 
@@ -48,8 +54,14 @@ fn cluster_api_recognises_the_kinds_by_both_contracts() {
         "cluster.x-k8s.io/v1beta1": "v1alpha1",
         "cluster.x-k8s.io/v1beta2": "v1alpha1",
     });
-    assert_eq!(manifest::crd_part::<StewardControlPlane>("metadata/labels"), labels);
-    assert_eq!(manifest::crd_part::<StewardControlPlaneTemplate>("metadata/labels"), labels);
+    assert_eq!(
+        manifest::crd_part::<StewardControlPlane>("metadata/labels"),
+        labels
+    );
+    assert_eq!(
+        manifest::crd_part::<StewardControlPlaneTemplate>("metadata/labels"),
+        labels
+    );
     assert_eq!(
         manifest::crd_part::<StewardControlPlane>("spec/names/categories"),
         json!(["cluster-api", "steward"])

@@ -52,7 +52,11 @@ const CLASS_PRESENCE: &str = "self.controlPlane.service.serviceType != 'LoadBala
         status_replicas_path = ".status.kubernetesResources.deployment.replicas",
         label_selector_path = ".status.kubernetesResources.deployment.selector"
     ),
-    printcolumn(name = "Version", type_ = "string", json_path = ".spec.kubernetes.version"),
+    printcolumn(
+        name = "Version",
+        type_ = "string",
+        json_path = ".spec.kubernetes.version"
+    ),
     printcolumn(
         name = "Installed Version",
         type_ = "string",
@@ -78,7 +82,11 @@ const CLASS_PRESENCE: &str = "self.controlPlane.service.serviceType != 'LoadBala
         type_ = "string",
         json_path = ".status.storage.dataStoreName"
     ),
-    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+    printcolumn(
+        name = "Age",
+        type_ = "date",
+        json_path = ".metadata.creationTimestamp"
+    )
 )]
 #[serde(rename_all = "camelCase")]
 #[x_kube(

@@ -55,7 +55,11 @@ pub struct NetworkProfile {
     #[x_kube(validation = Rule::new(CIDR_RULE).message(CIDR_MESSAGE))]
     pub pod_cidr: String,
     /// Addresses of the DNS Service, within `serviceCidr`; its tenth address (IPv4) or sixteenth (IPv6) if absent.
-    #[serde(default, rename = "dnsServiceIPs", skip_serializing_if = "Vec::is_empty")]
+    #[serde(
+        default,
+        rename = "dnsServiceIPs",
+        skip_serializing_if = "Vec::is_empty"
+    )]
     #[schemars(length(max = 16), inner(length(max = 64)))]
     #[x_kube(validation = Rule::new(ADDRESSES_RULE).message(ADDRESSES_MESSAGE))]
     pub dns_service_ips: Vec<String>,

@@ -19,7 +19,10 @@ fn smallest() -> TenantControlPlaneSpec {
 #[test]
 fn a_users_manifest_is_kept_as_written() {
     let control_plane: TenantControlPlane = manifest::read(EXAMPLE);
-    assert_eq!(control_plane.spec.control_plane.service.service_type, ServiceType::LoadBalancer);
+    assert_eq!(
+        control_plane.spec.control_plane.service.service_type,
+        ServiceType::LoadBalancer
+    );
 }
 
 #[test]
@@ -80,12 +83,18 @@ fn the_schema_carries_the_defaults() {
 fn lists_that_several_writers_share_merge_by_their_key() {
     let field = manifest::field::<TenantControlPlane>;
     for (path, key) in [
-        ("spec.controlPlane.deployment.resources.apiServer.claims", "name"),
+        (
+            "spec.controlPlane.deployment.resources.apiServer.claims",
+            "name",
+        ),
         ("spec.addons.tcpProxy.resources.claims", "name"),
         ("status.conditions", "type"),
         ("status.kubernetesResources.deployment.conditions", "type"),
         ("status.kubernetesResources.service.conditions", "type"),
-        ("status.addons.konnectivity.gateway.parents[].conditions", "type"),
+        (
+            "status.addons.konnectivity.gateway.parents[].conditions",
+            "type",
+        ),
     ] {
         let list = field(path);
         assert_eq!(list["x-kubernetes-list-type"], "map", "{path}");

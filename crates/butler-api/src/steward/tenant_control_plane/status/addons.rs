@@ -12,7 +12,7 @@ use crate::steward::addons::WorkerBootstrapProvider;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AddonsStatus {
-    /// CoreDNS.
+    /// `CoreDNS`.
     #[serde(default, rename = "coreDNS", skip_serializing_if = "Option::is_none")]
     pub core_dns: Option<AddonStatus>,
     /// kube-proxy.
@@ -59,7 +59,11 @@ pub struct KonnectivityStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sa: Option<ObjectState>,
     /// Binding that lets the server check the agents' tokens.
-    #[serde(default, rename = "clusterrolebinding", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        rename = "clusterrolebinding",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub cluster_role_binding: Option<ObjectState>,
     /// The agents.
     #[serde(default, skip_serializing_if = "Option::is_none")]

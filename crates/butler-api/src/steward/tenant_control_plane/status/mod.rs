@@ -30,7 +30,11 @@ pub struct TenantControlPlaneStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kubeconfig: Option<KubeconfigStates>,
     /// The kubeadm configuration that joining nodes read.
-    #[serde(default, rename = "kubeadmconfig", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        rename = "kubeadmconfig",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub kubeadm_config: Option<KubeadmConfigState>,
     /// What kubeadm would have set up in the tenant cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -154,7 +158,11 @@ pub struct CertificateStates {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub api_server_kubelet_client: Option<SecretState>,
     /// Authority of the aggregation layer.
-    #[serde(default, rename = "frontProxyCA", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        rename = "frontProxyCA",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub front_proxy_ca: Option<SecretState>,
     /// Certificate the API server shows to aggregated APIs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -199,7 +207,11 @@ pub struct KubeconfigStates {
 #[serde(rename_all = "camelCase")]
 pub struct KubeadmConfigState {
     /// Name of the `ConfigMap`, in the control plane's namespace.
-    #[serde(default, rename = "configmapName", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        rename = "configmapName",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub config_map_name: Option<String>,
     /// Fingerprint of its contents.
     #[serde(default, skip_serializing_if = "Option::is_none")]
