@@ -1,0 +1,30 @@
+//! What the program says when asked, and when it cannot do what it was asked.
+
+use assert_cmd::Command;
+
+fn butler(arguments: &[&str]) -> (bool, String, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_butler")).args(arguments).output().unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (output.status.success(), text(&output.stdout), text(&output.stderr))
+}
+
+#[test]
+fn help_shows_the_flags_and_an_example() {
+    let (success, stdout, _) = butler(&["controller", "--help"]);
+    assert!(success);
+    insta::assert_snapshot!(stdout);
+}
+
+#[test]
+fn a_missing_kubeconfig_is_named_and_the_exit_code_is_honest() {
+    let (success, _, stderr) = butler(&["controller", "--kubeconfig", "/nowhere/kubeconfig"]);
+    assert!(!success);
+    assert!(stderr.contains("/nowhere/kubeconfig"), "{stderr}");
+}
+
+#[test]
+fn a_bad_address_says_what_is_wanted() {
+    let (success, _, stderr) = butler(&["controller", "--metrics-bind-address", "everywhere"]);
+    assert!(!success);
+    assert!(stderr.contains("such as 127.0.0.1:8080"), "{stderr}");
+}

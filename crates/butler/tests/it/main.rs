@@ -1,0 +1,12 @@
+//! The `butler` binary as an operator meets it: real processes against a real API server.
+
+#[cfg(test)]
+mod command_line;
+#[cfg(test)]
+mod fleet;
+#[cfg(test)]
+mod replica;
+#[cfg(test)]
+mod rest;
+#[cfg(test)]
+mod takeover;

@@ -1,0 +1,57 @@
+//! One process of `butler controller`, ended with the test.
+
+use std::{
+    io::Read,
+    process::{Child, Command, Stdio},
+};
+
+use butler_testkit::ApiServer;
+
+/// A running replica.
+pub(crate) struct Replica {
+    child: Child,
+}
+
+impl Replica {
+    /// Starts a replica that is known by this name in the lease.
+    pub(crate) fn start(server: &ApiServer, name: &str) -> Self {
+        let child = Command::new(env!("CARGO_BIN_EXE_butler"))
+            .args(["controller", "--metrics-bind-address=0", "--health-probe-bind-address=0"])
+            .args(["--leader-election-namespace=default", "--kubeconfig"])
+            .arg(server.kubeconfig())
+            .env("POD_NAME", name)
+            .env("BUTLER_LOG_FORMAT", "text")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        Self { child }
+    }
+
+    /// `kill -9`.
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Asks it to stop as Kubernetes does, and tells whether it said that all went well.
+    pub(crate) fn stop(&mut self) -> bool {
+        let asked = Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status().unwrap();
+        asked.success() && self.child.wait().unwrap().success()
+    }
+}
+
+impl Drop for Replica {
+    fn drop(&mut self) {
+        // What a failed test needs to know is in the replica's log.
+        let ended = self.child.kill().and_then(|()| self.child.wait());
+        if std::thread::panicking() {
+            let mut log = String::new();
+            if let Some(stderr) = &mut self.child.stderr {
+                stderr.read_to_string(&mut log).ok();
+            }
+            eprintln!("replica ended with {ended:?}; its log:\n{log}");
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! Two replicas: when the leader dies, the other finishes the work, and nothing is done twice.
+
+use butler_api::butler::provider_config::ProviderConfig;
+use butler_testkit::{ApiServer, Options, eventually, eventually_all};
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::Api;
+
+use crate::{
+    fleet::{self, CONTROLLER, PATIENCE, USER_AGENT},
+    replica::Replica,
+};
+
+const FLEET: usize = 60;
+const LEASE: &str = "butler-controller.butlerlabs.dev";
+
+/// Whether the lease is held by the replica of this name.
+fn held_by(lease: Option<&Lease>, name: &str) -> bool {
+    let holder = lease.and_then(|lease| lease.spec.as_ref()).and_then(|spec| spec.holder_identity.as_deref());
+    holder.is_some_and(|holder| holder.starts_with(name))
+}
+
+async fn leads(leases: &Api<Lease>, name: &str) {
+    eventually(leases, LEASE, &format!("{name} leads"), PATIENCE, |lease| held_by(lease, name)).await;
+}
+
+#[tokio::test]
+async fn a_standby_finishes_what_a_killed_leader_began_and_writes_nothing_twice() {
+    let server = ApiServer::start(Options::default()).await.unwrap();
+    let client = server.client_as(USER_AGENT);
+    let leases = Api::<Lease>::default_namespaced(client.clone());
+    let providers = Api::<ProviderConfig>::default_namespaced(client);
+
+    let mut first = Replica::start(&server, "first");
+    leads(&leases, "first").await;
+    let mut second = Replica::start(&server, "second");
+
+    // The leader dies in the middle of its work.
+    let (_, begun) = tokio::join!(
+        fleet::create(&providers, FLEET),
+        eventually_all(&providers, "", "some providers are done", PATIENCE, |found| {
+            found.iter().filter(|provider| fleet::is_settled(provider)).count() >= FLEET / 4
+        }),
+    );
+    first.kill();
+    assert!(!begun.is_empty());
+    leads(&leases, "second").await;
+    fleet::settled(&providers, FLEET).await;
+
+    // A later change is the standby's alone.
+    let mark = server.audit().mark();
+    fleet::change(&providers, FLEET).await;
+    fleet::settled(&providers, FLEET).await;
+    let changes = server.audit().since(mark).by_user_agent(CONTROLLER).writes().except_resource("leases");
+    assert_eq!(changes.count(), FLEET, "one status write a change\n{changes}");
+
+    // Over all: a finalizer and a status at the creation, a status at the change, for every provider.
+    let writes = server.audit().all().by_user_agent(CONTROLLER).writes();
+    let writes = writes.filter(|request| request.resource.starts_with("providerconfigs"));
+    for number in 0..FLEET {
+        let name = format!("provider-{number:03}");
+        let of_this = writes.iter().filter(|request| request.name == name).count();
+        assert_eq!(of_this, 3, "{name}\n{writes}");
+    }
+
+    assert!(second.stop(), "a replica that is asked to stop ends well");
+    eventually(&leases, LEASE, "the lease is given back", PATIENCE, |lease| !held_by(lease, "second")).await;
+}
