@@ -7,8 +7,7 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
-    CustomResourceDefinition, JSON, JSONSchemaProps, JSONSchemaPropsOrArray,
-    JSONSchemaPropsOrBool,
+    CustomResourceDefinition, JSON, JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
 };
 use kube::CustomResourceExt;
 use thiserror::Error;
@@ -74,7 +73,10 @@ pub fn all() -> Vec<CustomResourceDefinition> {
 
 /// Name of the file a definition is kept in: `<group>_<plural>.yaml`.
 pub fn file_name(definition: &CustomResourceDefinition) -> String {
-    format!("{}_{}.yaml", definition.spec.group, definition.spec.names.plural)
+    format!(
+        "{}_{}.yaml",
+        definition.spec.group, definition.spec.names.plural
+    )
 }
 
 /// The definition as YAML, the same text for the same definition.
@@ -88,10 +90,16 @@ pub fn to_yaml(definition: &CustomResourceDefinition) -> Result<String, WriteErr
 /// What every definition needs beyond its derive.
 fn finish(mut definition: CustomResourceDefinition) -> CustomResourceDefinition {
     let extra = labels_of(&definition.spec.group);
-    definition.metadata.labels.get_or_insert_default().extend(extra);
+    definition
+        .metadata
+        .labels
+        .get_or_insert_default()
+        .extend(extra);
     for version in &mut definition.spec.versions {
-        if let Some(schema) =
-            version.schema.as_mut().and_then(|schema| schema.open_api_v3_schema.as_mut())
+        if let Some(schema) = version
+            .schema
+            .as_mut()
+            .and_then(|schema| schema.open_api_v3_schema.as_mut())
         {
             make_spec_optional(schema);
             drop_nullable(schema);
@@ -104,7 +112,10 @@ fn labels_of(group: &str) -> BTreeMap<String, String> {
     let contract = |provider| {
         [
             (labels::CLUSTER_API_PROVIDER, provider),
-            (labels::CLUSTER_API_CONTRACT_V1BETA2, groups::INFRASTRUCTURE_VERSION),
+            (
+                labels::CLUSTER_API_CONTRACT_V1BETA2,
+                groups::INFRASTRUCTURE_VERSION,
+            ),
         ]
     };
     let mut found = vec![(labels::PART_OF, values::PART_OF_BUTLER)];
@@ -112,15 +123,25 @@ fn labels_of(group: &str) -> BTreeMap<String, String> {
         found.extend(contract(values::PROVIDER_INFRASTRUCTURE));
     } else if group == groups::CONTROL_PLANE {
         found.extend(contract(values::PROVIDER_CONTROL_PLANE));
-        found.push((labels::CLUSTER_API_CONTRACT_V1BETA1, groups::CONTROL_PLANE_VERSION));
+        found.push((
+            labels::CLUSTER_API_CONTRACT_V1BETA1,
+            groups::CONTROL_PLANE_VERSION,
+        ));
     }
-    found.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
+    found
+        .into_iter()
+        .map(|(key, value)| (key.to_owned(), value.to_owned()))
+        .collect()
 }
 
 /// Lets a manifest leave out a spec in which nothing is required: the API server then fills in an empty one, so that the
 /// types can rely on it.
 fn make_spec_optional(schema: &mut JSONSchemaProps) {
-    let Some(spec) = schema.properties.as_mut().and_then(|fields| fields.get_mut("spec")) else {
+    let Some(spec) = schema
+        .properties
+        .as_mut()
+        .and_then(|fields| fields.get_mut("spec"))
+    else {
         return;
     };
     if spec.required.as_ref().is_none_or(Vec::is_empty) {
@@ -157,7 +178,10 @@ mod tests {
 
     #[test]
     fn definitions_are_sorted_and_named_once() {
-        let names: Vec<_> = all().into_iter().map(|crd| crd.metadata.name.unwrap()).collect();
+        let names: Vec<_> = all()
+            .into_iter()
+            .map(|crd| crd.metadata.name.unwrap())
+            .collect();
         assert!(names.is_sorted_by(|one, other| one < other), "{names:?}");
     }
 
@@ -174,7 +198,10 @@ mod tests {
     #[test]
     fn files_are_named_by_group_and_plural() {
         let names: Vec<_> = all().iter().map(file_name).collect();
-        assert!(names.contains(&"butler.butlerlabs.dev_teams.yaml".to_owned()), "{names:?}");
+        assert!(
+            names.contains(&"butler.butlerlabs.dev_teams.yaml".to_owned()),
+            "{names:?}"
+        );
     }
 
     #[test]
@@ -182,9 +209,15 @@ mod tests {
         let control_plane = labels_of(groups::CONTROL_PLANE);
         assert_eq!(control_plane["cluster.x-k8s.io/v1beta2"], "v1alpha1");
         assert_eq!(control_plane["cluster.x-k8s.io/v1beta1"], "v1alpha1");
-        assert_eq!(control_plane["cluster.x-k8s.io/provider"], "control-plane-steward");
+        assert_eq!(
+            control_plane["cluster.x-k8s.io/provider"],
+            "control-plane-steward"
+        );
         let infrastructure = labels_of(groups::INFRASTRUCTURE);
-        assert_eq!(infrastructure["cluster.x-k8s.io/provider"], "infrastructure-butler");
+        assert_eq!(
+            infrastructure["cluster.x-k8s.io/provider"],
+            "infrastructure-butler"
+        );
         assert!(!infrastructure.contains_key("cluster.x-k8s.io/v1beta1"));
         assert_eq!(labels_of(groups::BUTLER).len(), 1);
     }
@@ -193,7 +226,11 @@ mod tests {
     fn no_field_is_nullable() {
         for definition in all() {
             let text = serde_json::to_string(&definition).expect("JSON");
-            assert!(!text.contains("\"nullable\""), "{:?}", definition.metadata.name);
+            assert!(
+                !text.contains("\"nullable\""),
+                "{:?}",
+                definition.metadata.name
+            );
         }
     }
 
@@ -214,10 +251,17 @@ mod tests {
         let mut found = Vec::new();
         for definition in all() {
             for version in &definition.spec.versions {
-                let schema = version.schema.as_ref().and_then(|s| s.open_api_v3_schema.as_ref());
+                let schema = version
+                    .schema
+                    .as_ref()
+                    .and_then(|s| s.open_api_v3_schema.as_ref());
                 for part in ["spec", "status"] {
                     if let Some(schema) = schema.and_then(|s| s.properties.as_ref()?.get(part)) {
-                        undescribed(&format!("{} {part}", definition.spec.names.kind), schema, &mut found);
+                        undescribed(
+                            &format!("{} {part}", definition.spec.names.kind),
+                            schema,
+                            &mut found,
+                        );
                     }
                 }
             }

@@ -356,8 +356,16 @@ mod tests {
     #[test]
     fn api_versions_are_group_and_version() {
         for (group, version, both) in [
-            (groups::BUTLER, groups::BUTLER_VERSION, groups::BUTLER_API_VERSION),
-            (groups::STEWARD, groups::STEWARD_VERSION, groups::STEWARD_API_VERSION),
+            (
+                groups::BUTLER,
+                groups::BUTLER_VERSION,
+                groups::BUTLER_API_VERSION,
+            ),
+            (
+                groups::STEWARD,
+                groups::STEWARD_VERSION,
+                groups::STEWARD_API_VERSION,
+            ),
             (
                 groups::CONTROL_PLANE,
                 groups::CONTROL_PLANE_VERSION,

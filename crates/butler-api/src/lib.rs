@@ -9,6 +9,10 @@
     unreachable_pub,
     reason = "the KubeSchema derive repeats a kind's `pub struct` inside a function"
 )]
+#![expect(
+    clippy::duplicated_attributes,
+    reason = "print columns are attributes of one name, and several have the same type"
+)]
 
 pub mod butler;
 pub mod cluster_api;

@@ -116,9 +116,7 @@ fn subdomain_rule(text: &str) -> Option<&'static str> {
 fn label_value_rule(text: &str) -> Option<&'static str> {
     let bytes = text.as_bytes();
     let ends_well = match (bytes.first(), bytes.last()) {
-        (Some(first), Some(last)) => {
-            first.is_ascii_alphanumeric() && last.is_ascii_alphanumeric()
-        }
+        (Some(first), Some(last)) => first.is_ascii_alphanumeric() && last.is_ascii_alphanumeric(),
         _ => true,
     };
     let inner = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
@@ -239,10 +237,19 @@ mod tests {
 
     #[test]
     fn a_team_cannot_take_a_namespace_of_the_platform() {
-        for name in ["kube-system", "kube-anything", "default", "butler-system", "butler-tenants"] {
+        for name in [
+            "kube-system",
+            "kube-anything",
+            "default",
+            "butler-system",
+            "butler-tenants",
+        ] {
             let error = name.parse::<TeamName>().expect_err(name);
             assert_eq!(error.value, name);
-            assert!(error.to_string().contains("belongs to the platform"), "{error}");
+            assert!(
+                error.to_string().contains("belongs to the platform"),
+                "{error}"
+            );
         }
         assert!("platform-engineering".parse::<TeamName>().is_ok());
     }

@@ -35,7 +35,11 @@ pub struct NetError {
 
 impl NetError {
     fn new(what: &'static str, value: &str, rule: impl Into<String>) -> Self {
-        Self { what, value: value.to_owned(), rule: rule.into() }
+        Self {
+            what,
+            value: value.to_owned(),
+            rule: rule.into(),
+        }
     }
 }
 
@@ -86,7 +90,10 @@ impl Cidr {
 
     /// All addresses of the block, ends included.
     pub fn range(&self) -> AddressRange {
-        AddressRange { start: self.first(), end: self.last() }
+        AddressRange {
+            start: self.first(),
+            end: self.last(),
+        }
     }
 }
 
@@ -96,12 +103,18 @@ impl FromStr for Cidr {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let refuse = |rule: String| NetError::new("CIDR", text, rule);
         let block: IpNet = text.parse().map_err(|_| {
-            refuse("write an address and a prefix length, for example 10.40.0.0/16 or fd00::/64".into())
+            refuse(
+                "write an address and a prefix length, for example 10.40.0.0/16 or fd00::/64"
+                    .into(),
+            )
         })?;
         if block.addr() == block.network() {
             Ok(Self(block))
         } else {
-            Err(refuse(format!("the address has bits beyond the prefix; did you mean {}?", block.trunc())))
+            Err(refuse(format!(
+                "the address has bits beyond the prefix; did you mean {}?",
+                block.trunc()
+            )))
         }
     }
 }
@@ -122,8 +135,7 @@ pub struct AddressRange {
 impl AddressRange {
     /// Joins two addresses; refuses a range that runs backwards or mixes families.
     pub fn new(start: IpAddr, end: IpAddr) -> Result<Self, NetError> {
-        let refuse =
-            |rule| NetError::new("address range", &format!("{start}-{end}"), rule);
+        let refuse = |rule| NetError::new("address range", &format!("{start}-{end}"), rule);
         if start.is_ipv4() != end.is_ipv4() {
             Err(refuse("both ends must be IPv4 or both IPv6"))
         } else if start > end {
@@ -177,7 +189,11 @@ fn number(address: IpAddr) -> u128 {
 /// Parses one IPv4 or IPv6 address.
 pub fn parse_address(text: &str) -> Result<IpAddr, NetError> {
     text.parse().map_err(|_| {
-        NetError::new("address", text, "write an IPv4 or IPv6 address, for example 10.40.1.100 or fd00::10")
+        NetError::new(
+            "address",
+            text,
+            "write an IPv4 or IPv6 address, for example 10.40.1.100 or fd00::10",
+        )
     })
 }
 
@@ -209,7 +225,11 @@ impl Serialize for AddressRange {
             start: IpAddr,
             end: IpAddr,
         }
-        Ends { start: self.start, end: self.end }.serialize(serializer)
+        Ends {
+            start: self.start,
+            end: self.end,
+        }
+        .serialize(serializer)
     }
 }
 
@@ -275,15 +295,17 @@ impl FromStr for HostPort {
             .rsplit_once(':')
             .ok_or_else(|| refuse("write a host and a port, for example api.example.com:6443"))?;
         let host = match host.strip_prefix('[') {
-            Some(rest) => rest
-                .strip_suffix(']')
-                .ok_or_else(|| refuse("close the bracket after the IPv6 address: [fd00::1]:6443"))?,
+            Some(rest) => rest.strip_suffix(']').ok_or_else(|| {
+                refuse("close the bracket after the IPv6 address: [fd00::1]:6443")
+            })?,
             None if host.contains(':') => {
                 return Err(refuse("put an IPv6 address in brackets: [fd00::1]:6443"));
             }
             None => host,
         };
-        let port = port.parse().map_err(|_| refuse("the port must be between 1 and 65535"))?;
+        let port = port
+            .parse()
+            .map_err(|_| refuse("the port must be between 1 and 65535"))?;
         Self::new(host, port)
     }
 }
@@ -309,7 +331,9 @@ macro_rules! serde_as_text {
 
         impl<'de> Deserialize<'de> for $name {
             fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+                String::deserialize(deserializer)?
+                    .parse()
+                    .map_err(serde::de::Error::custom)
             }
         }
     };
@@ -344,9 +368,18 @@ mod tests {
 
     #[test]
     fn a_reversed_range_is_refused() {
-        let error = "10.0.0.9-10.0.0.1".parse::<AddressRange>().expect_err("reversed");
-        assert!(error.to_string().contains("the start must not come after the end"), "{error}");
-        let error = "10.0.0.1-fd00::1".parse::<AddressRange>().expect_err("mixed");
+        let error = "10.0.0.9-10.0.0.1"
+            .parse::<AddressRange>()
+            .expect_err("reversed");
+        assert!(
+            error
+                .to_string()
+                .contains("the start must not come after the end"),
+            "{error}"
+        );
+        let error = "10.0.0.1-fd00::1"
+            .parse::<AddressRange>()
+            .expect_err("mixed");
         assert!(error.to_string().contains("both IPv6"), "{error}");
         assert!("10.0.0.1".parse::<AddressRange>().is_err());
     }
@@ -366,14 +399,37 @@ mod tests {
 
     #[test]
     fn the_whole_of_ipv6_can_be_counted_without_overflow() {
-        assert_eq!("::/0".parse::<Cidr>().expect("all").range().count(), u128::MAX);
+        assert_eq!(
+            "::/0".parse::<Cidr>().expect("all").range().count(),
+            u128::MAX
+        );
     }
 
     #[test]
     fn endpoints_need_brackets_around_ipv6_and_a_port() {
-        assert_eq!("[FD00::1]:6443".parse::<HostPort>().expect("IPv6").to_string(), "[fd00::1]:6443");
-        assert_eq!("API.example.com:443".parse::<HostPort>().expect("name").host(), "api.example.com");
-        for text in ["10.0.0.1", "fd00::1:6443", "[fd00::1:6443", "host:0", "host:70000", "ho st:1", ":1"] {
+        assert_eq!(
+            "[FD00::1]:6443"
+                .parse::<HostPort>()
+                .expect("IPv6")
+                .to_string(),
+            "[fd00::1]:6443"
+        );
+        assert_eq!(
+            "API.example.com:443"
+                .parse::<HostPort>()
+                .expect("name")
+                .host(),
+            "api.example.com"
+        );
+        for text in [
+            "10.0.0.1",
+            "fd00::1:6443",
+            "[fd00::1:6443",
+            "host:0",
+            "host:70000",
+            "ho st:1",
+            ":1",
+        ] {
             assert!(text.parse::<HostPort>().is_err(), "{text}");
         }
     }

@@ -247,11 +247,18 @@ impl FromStr for Amount {
 /// Divides away from zero.
 fn round_up(number: i128, by: i128) -> i128 {
     let whole = number / by;
-    if number % by == 0 { whole } else { whole + number.signum() }
+    if number % by == 0 {
+        whole
+    } else {
+        whole + number.signum()
+    }
 }
 
 fn parse(text: &str) -> Result<(Amount, Format), QuantityError> {
-    let refuse = |rule| QuantityError { value: text.to_owned(), rule };
+    let refuse = |rule| QuantityError {
+        value: text.to_owned(),
+        rule,
+    };
     let malformed =
         || refuse("write a number with an optional suffix, for example 500m, 4, 16Gi or 1.5T");
     let too_large = || refuse("the amount is too large to count with");
@@ -278,7 +285,11 @@ fn parse(text: &str) -> Result<(Amount, Format), QuantityError> {
     } else if let Some((_, power)) = DECIMAL_SUFFIXES.iter().find(|(known, _)| *known == suffix) {
         (Format::Decimal, *power, 1)
     } else if let Some(exponent) = suffix.strip_prefix(['e', 'E']) {
-        (Format::Exponent, exponent.parse::<i32>().map_err(|_| malformed())?, 1)
+        (
+            Format::Exponent,
+            exponent.parse::<i32>().map_err(|_| malformed())?,
+            1,
+        )
     } else {
         return Err(malformed());
     };
@@ -299,7 +310,9 @@ fn parse(text: &str) -> Result<(Amount, Format), QuantityError> {
         if shift > LARGEST_EXPONENT + 9 {
             return Err(too_large());
         }
-        mantissa.checked_mul(10_i128.pow(shift.unsigned_abs())).ok_or_else(too_large)?
+        mantissa
+            .checked_mul(10_i128.pow(shift.unsigned_abs()))
+            .ok_or_else(too_large)?
     } else {
         match 10_i128.checked_pow(shift.unsigned_abs()) {
             Some(divisor) => round_up(mantissa, divisor),
@@ -368,11 +381,17 @@ mod tests {
 
     #[test]
     fn what_is_no_quantity_is_refused_in_words() {
-        for text in ["", "Gi", ".", "1.2.3", "4 Gi", "1ki", "1KiB", "--1", "1e", "1e1.5", "ten"] {
+        for text in [
+            "", "Gi", ".", "1.2.3", "4 Gi", "1ki", "1KiB", "--1", "1e", "1e1.5", "ten",
+        ] {
             let error = text.parse::<Amount>().expect_err(text);
             assert!(error.to_string().contains("for example 500m"), "{error}");
         }
-        for text in ["1e40", "99999999999999999999999999999999999999999", "1e2147483647"] {
+        for text in [
+            "1e40",
+            "99999999999999999999999999999999999999999",
+            "1e2147483647",
+        ] {
             let error = text.parse::<Amount>().expect_err(text);
             assert!(error.to_string().contains("too large"), "{error}");
         }
@@ -383,14 +402,20 @@ mod tests {
         let total: Amount = ["500m", "1", "1500m"].into_iter().map(amount).sum();
         assert_eq!(total, Amount::from_units(3));
         assert_eq!(total.to_decimal().0, "3");
-        assert_eq!(amount("16Gi").checked_times(3).expect("fits").to_binary().0, "48Gi");
+        assert_eq!(
+            amount("16Gi").checked_times(3).expect("fits").to_binary().0,
+            "48Gi"
+        );
         assert_eq!(Amount(i128::MAX) + Amount(1), Amount(i128::MAX));
         assert_eq!(Amount(i128::MAX).checked_add(Amount(1)), None);
     }
 
     #[test]
     fn a_number_in_the_manifest_is_read_as_its_digits() {
-        assert_eq!(serde_json::from_str::<Quantity>("4").expect("number"), Quantity("4".into()));
+        assert_eq!(
+            serde_json::from_str::<Quantity>("4").expect("number"),
+            Quantity("4".into())
+        );
         assert!("4x".parse::<Quantity>().is_err());
     }
 

@@ -13,7 +13,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use thiserror::Error;
 
 /// A Kubernetes version as the schemas accept it: `1.31.0`, `v1.31.0`, `v1.36.0-rc.1`.
-pub const VERSION_PATTERN: &str = r"^v?(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)(-[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?$";
+pub const VERSION_PATTERN: &str =
+    r"^v?(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)(-[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?$";
 
 /// How many minor versions a kubelet may be behind its API server.
 pub const KUBELET_SKEW: u64 = 3;
@@ -32,7 +33,9 @@ pub struct VersionError {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum VersionStepError {
     /// The target is older in its major or minor version.
-    #[error("cannot go from {from} back to {to}: Kubernetes does not support going back to an older minor version")]
+    #[error(
+        "cannot go from {from} back to {to}: Kubernetes does not support going back to an older minor version"
+    )]
     Backwards {
         /// What runs.
         from: KubernetesVersion,
@@ -40,7 +43,9 @@ pub enum VersionStepError {
         to: KubernetesVersion,
     },
     /// The target skips a minor version.
-    #[error("cannot go from {from} to {to} in one step: upgrade one minor version at a time, first to {next}.x")]
+    #[error(
+        "cannot go from {from} to {to} in one step: upgrade one minor version at a time, first to {next}.x"
+    )]
     SkipsMinor {
         /// What runs.
         from: KubernetesVersion,
@@ -107,7 +112,8 @@ impl KubernetesVersion {
 
     /// Whether an API server of this version may serve a kubelet of the other.
     pub fn supports_kubelet(&self, kubelet: &Self) -> bool {
-        self.minors_ahead_of(kubelet).is_some_and(|behind| behind <= KUBELET_SKEW)
+        self.minors_ahead_of(kubelet)
+            .is_some_and(|behind| behind <= KUBELET_SKEW)
     }
 
     /// Whether a control plane of this version may become the other in one step. Patch versions may go both ways.
@@ -119,7 +125,10 @@ impl KubernetesVersion {
                 to: target.clone(),
                 next: Self::new(self.major(), self.minor() + 1, 0).series(),
             }),
-            None => Err(VersionStepError::Backwards { from: self.clone(), to: target.clone() }),
+            None => Err(VersionStepError::Backwards {
+                from: self.clone(),
+                to: target.clone(),
+            }),
         }
     }
 }
@@ -128,14 +137,19 @@ impl FromStr for KubernetesVersion {
     type Err = VersionError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let refuse = |rule| VersionError { value: text.to_owned(), rule };
+        let refuse = |rule| VersionError {
+            value: text.to_owned(),
+            rule,
+        };
         let version = semver::Version::parse(text.strip_prefix('v').unwrap_or(text))
             .map_err(|_| refuse("write major, minor and patch version, for example v1.31.0"))?;
         if version.build.is_empty() {
             Ok(Self(version))
         } else {
             // Image tags cannot hold a plus sign, so such a version could never be pulled.
-            Err(refuse("leave out what follows the plus sign, for example v1.31.0"))
+            Err(refuse(
+                "leave out what follows the plus sign, for example v1.31.0",
+            ))
         }
     }
 }
@@ -162,7 +176,9 @@ impl Serialize for KubernetesVersion {
 
 impl<'de> Deserialize<'de> for KubernetesVersion {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+        String::deserialize(deserializer)?
+            .parse()
+            .map_err(serde::de::Error::custom)
     }
 }
 
@@ -207,7 +223,16 @@ mod tests {
 
     #[test]
     fn what_is_no_version_is_refused_in_words() {
-        for text in ["", "v", "1.31", "latest", "v1.31.0.0", "vv1.31.0", "v1.031.0", "v1.31.0+k3s1"] {
+        for text in [
+            "",
+            "v",
+            "1.31",
+            "latest",
+            "v1.31.0.0",
+            "vv1.31.0",
+            "v1.031.0",
+            "v1.31.0+k3s1",
+        ] {
             let error = text.parse::<KubernetesVersion>().expect_err(text);
             assert!(error.to_string().contains("v1.31.0"), "{error}");
         }
@@ -229,7 +254,10 @@ mod tests {
         assert!(running.check_step_to(&version("v1.32.0")).is_ok());
         assert!(running.check_step_to(&version("v1.31.2")).is_ok());
         assert_eq!(
-            running.check_step_to(&version("v1.33.0")).expect_err("skips").to_string(),
+            running
+                .check_step_to(&version("v1.33.0"))
+                .expect_err("skips")
+                .to_string(),
             "cannot go from v1.31.4 to v1.33.0 in one step: upgrade one minor version at a time, first to v1.32.x"
         );
         assert!(matches!(

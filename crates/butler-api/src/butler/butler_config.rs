@@ -5,8 +5,11 @@ use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use self::observability::*;
 use crate::Quantity;
 use crate::reference::{LocalReference, SecretReference};
+
+mod observability;
 
 /// Settings of the whole platform.
 #[derive(CustomResource, KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -34,12 +37,15 @@ pub struct ButlerConfigSpec {
     pub multi_tenancy: Option<MultiTenancy>,
     /// Namespace of the clusters that belong to no team. Butler makes it unless teams are enforced.
     #[serde(default = "default_namespace")]
-    #[schemars(length(min = 1, max = 63), regex(pattern = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"))]
+    #[schemars(
+        length(min = 1, max = 63),
+        regex(pattern = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")
+    )]
     pub default_namespace: String,
     /// Which implementation hosts the control planes of tenant clusters.
     #[serde(default)]
     pub control_plane_provider: ControlPlaneProvider,
-    /// ProviderConfig, in butler-system, of clusters that name none. Without it the one named `default` is used.
+    /// `ProviderConfig`, in butler-system, of clusters that name none. Without it the one named `default` is used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default_provider_config_ref: Option<LocalReference>,
     /// How the API servers of tenant clusters are reached from outside the management cluster.
@@ -57,7 +63,7 @@ pub struct ButlerConfigSpec {
     /// Time servers of new machines; the operating system's own if empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub default_time_servers: Vec<String>,
-    /// SSH public key that may log in to every new machine, as one line of an authorized_keys file.
+    /// SSH public key that may log in to every new machine, as one line of an `authorized_keys` file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ssh_authorized_key: Option<String>,
     /// Git service that cluster configuration is exported to.
@@ -162,7 +168,7 @@ pub enum ExposureMode {
 )]
 #[serde(rename_all = "lowercase")]
 pub enum IngressController {
-    /// HAProxy.
+    /// The `haproxy` ingress controller.
     Haproxy,
     /// ingress-nginx.
     Nginx,
@@ -224,7 +230,11 @@ pub struct DefaultTeamLimits {
     #[schemars(range(min = 1))]
     pub max_workers_per_cluster: Option<i32>,
     /// CPU of all workers of a team together, in cores.
-    #[serde(rename = "maxTotalCPU", default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        rename = "maxTotalCPU",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
     pub max_total_cpu: Option<Quantity>,
     /// Memory of all workers of a team together, in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -297,7 +307,11 @@ pub struct ImageFactory {
     #[schemars(regex(pattern = "^https?://"))]
     pub url: String,
     /// Schematic of clusters that name none.
-    #[serde(rename = "defaultSchematicID", default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        rename = "defaultSchematicID",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
     pub default_schematic_id: Option<String>,
     /// Whether images are put on the provider when a cluster first needs them.
     #[serde(default = "yes")]
@@ -319,7 +333,11 @@ pub struct Audit {
     #[schemars(range(min = 100, max = 100_000))]
     pub buffer_size: i32,
     /// Address each entry is also posted to, as JSON.
-    #[serde(rename = "webhookURL", default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        rename = "webhookURL",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
     pub webhook_url: Option<String>,
 }
 
@@ -336,107 +354,12 @@ fn audit_buffer_size() -> i32 {
 #[serde(rename_all = "camelCase")]
 pub struct Notifications {
     /// Address each notification is posted to, as JSON.
-    #[serde(rename = "webhookURL", default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        rename = "webhookURL",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
     pub webhook_url: Option<String>,
-}
-
-/// Collection of logs, metrics and traces.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct Observability {
-    /// What is collected from tenant clusters.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub collection: Option<ObservabilityCollection>,
-    /// Where it is sent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub pipeline: Option<ObservabilityPipeline>,
-}
-
-/// What is collected from tenant clusters.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct ObservabilityCollection {
-    /// Which collectors every cluster gets by itself.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub auto_enroll: Option<AutoEnroll>,
-    /// Which logs are collected.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub logs: Option<LogCollection>,
-    /// Which metrics are collected.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub metrics: Option<MetricCollection>,
-}
-
-/// Which collectors every cluster gets by itself.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct AutoEnroll {
-    /// Vector, for logs; needs the pipeline's `logEndpoint`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub vector_agent: Option<bool>,
-    /// Prometheus, for metrics; needs the pipeline's `metricEndpoint`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub prometheus: Option<bool>,
-    /// OpenTelemetry collector, for traces; needs the pipeline's `traceEndpoint`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub otel_collector: Option<bool>,
-}
-
-/// Which logs are collected.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct LogCollection {
-    /// What pods write to their output.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub pod_logs: Option<bool>,
-    /// The system journal of the nodes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub journald: Option<bool>,
-    /// Kubernetes events.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub kubernetes_events: Option<bool>,
-}
-
-/// Which metrics are collected.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct MetricCollection {
-    /// Whether metrics are collected.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub enabled: Option<bool>,
-    /// How long a cluster keeps its own metrics: `15d`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub retention: Option<String>,
-}
-
-/// Where logs, metrics and traces are sent.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct ObservabilityPipeline {
-    /// Tenant cluster that runs the pipeline; it collects nothing from itself.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cluster_ref: Option<PipelineClusterReference>,
-    /// Address logs are sent to.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub log_endpoint: Option<String>,
-    /// Address metrics are sent to, by remote write.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub metric_endpoint: Option<String>,
-    /// Address traces are sent to, by OTLP.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub trace_endpoint: Option<String>,
-}
-
-/// Names the tenant cluster that runs the observability pipeline.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct PipelineClusterReference {
-    /// Name of the TenantCluster.
-    #[schemars(length(min = 1))]
-    pub name: String,
-    /// Namespace of the TenantCluster.
-    #[schemars(length(min = 1))]
-    pub namespace: String,
 }
 
 /// What Butler reports about the platform.
@@ -446,7 +369,7 @@ pub struct ButlerConfigStatus {
     /// `metadata.generation` that this status speaks of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// Configured, NamespaceReady and what the engine reports.
+    /// Configured, `NamespaceReady` and what the engine reports.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "crate::schema::conditions")]
     pub conditions: Vec<Condition>,
@@ -488,21 +411,6 @@ pub struct GitProviderStatus {
     pub last_validated: Option<Time>,
 }
 
-/// How far observability has come.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct ObservabilityStatus {
-    /// Whether the pipeline's cluster is ready.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub pipeline_ready: Option<bool>,
-    /// Clusters that have their collectors.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub enrolled_count: Option<i32>,
-    /// Clusters that should have them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub total_count: Option<i32>,
-}
-
 #[cfg(test)]
 mod tests {
     use kube::CustomResourceExt;
@@ -512,7 +420,8 @@ mod tests {
 
     #[test]
     fn a_users_settings_are_read_and_written_unchanged() {
-        let config = round_trips::<ButlerConfig>(include_str!("../../../../examples/butler-config.yaml"));
+        let config =
+            round_trips::<ButlerConfig>(include_str!("../../../../examples/butler-config.yaml"));
         let tenancy = config.spec.multi_tenancy.expect("multiTenancy");
         assert_eq!(tenancy.mode, MultiTenancyMode::Enforced);
     }

@@ -21,7 +21,11 @@ use crate::reference::SecretReference;
     printcolumn(name = "Type", type_ = "string", json_path = ".spec.type"),
     printcolumn(name = "Issuer", type_ = "string", json_path = ".spec.oidc.issuerURL"),
     printcolumn(name = "Phase", type_ = "string", json_path = ".status.phase"),
-    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+    printcolumn(
+        name = "Age",
+        type_ = "date",
+        json_path = ".metadata.creationTimestamp"
+    )
 )]
 #[x_kube(
     validation = Rule::new("self.type != 'oidc' || has(self.oidc)")
@@ -35,7 +39,7 @@ pub struct IdentityProviderSpec {
     /// Name on the login button; the object's name if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub display_name: Option<String>,
-    /// Settings of OpenID Connect. Required for `oidc`.
+    /// Settings of OIDC. Required for `oidc`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub oidc: Option<OidcSettings>,
     /// Groups whose people have a role on the whole platform.
@@ -49,11 +53,11 @@ pub struct IdentityProviderSpec {
 )]
 #[serde(rename_all = "lowercase")]
 pub enum IdentityProviderType {
-    /// OpenID Connect.
+    /// OIDC.
     Oidc,
 }
 
-/// Settings of OpenID Connect.
+/// Settings of OIDC.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct OidcSettings {
@@ -198,8 +202,9 @@ mod tests {
 
     #[test]
     fn an_identity_provider_is_read_and_written_unchanged() {
-        let provider =
-            round_trips::<IdentityProvider>(include_str!("../../../../examples/identity-provider.yaml"));
+        let provider = round_trips::<IdentityProvider>(include_str!(
+            "../../../../examples/identity-provider.yaml"
+        ));
         assert_eq!(provider.spec.kind, IdentityProviderType::Oidc);
     }
 
@@ -212,7 +217,10 @@ mod tests {
             "redirectURL": "https://butler.example.com/callback",
         }))
         .expect("settings");
-        assert_eq!((settings.email_claim, settings.groups_claim), ("email".into(), "groups".into()));
+        assert_eq!(
+            (settings.email_claim, settings.groups_claim),
+            ("email".into(), "groups".into())
+        );
         assert!(!settings.insecure_skip_verify);
     }
 

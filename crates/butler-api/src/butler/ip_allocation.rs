@@ -21,12 +21,20 @@ use crate::schema::range_rules;
     derive = "PartialEq",
     doc = "Addresses of a NetworkPool, granted to a tenant cluster or to another object.",
     printcolumn(name = "Pool", type_ = "string", json_path = ".spec.poolRef.name"),
-    printcolumn(name = "Cluster", type_ = "string", json_path = ".spec.tenantClusterRef.name"),
+    printcolumn(
+        name = "Cluster",
+        type_ = "string",
+        json_path = ".spec.tenantClusterRef.name"
+    ),
     printcolumn(name = "Type", type_ = "string", json_path = ".spec.type"),
     printcolumn(name = "Phase", type_ = "string", json_path = ".status.phase"),
     printcolumn(name = "Start", type_ = "string", json_path = ".status.startAddress"),
     printcolumn(name = "End", type_ = "string", json_path = ".status.endAddress"),
-    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+    printcolumn(
+        name = "Age",
+        type_ = "date",
+        json_path = ".metadata.creationTimestamp"
+    )
 )]
 #[x_kube(
     validation = Rule::new("has(self.tenantClusterRef) || has(self.ownerRef)")
@@ -55,7 +63,9 @@ pub struct IPAllocationSpec {
 }
 
 /// Names the tenant cluster that addresses are for.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "camelCase")]
 pub struct AllocationClusterReference {
     /// Name of the `TenantCluster`.
@@ -67,7 +77,9 @@ pub struct AllocationClusterReference {
 }
 
 /// Names any object that addresses are for.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "camelCase")]
 pub struct AllocationOwnerReference {
     /// Group and version of the object: `butler.butlerlabs.dev/v1alpha1`.
@@ -206,6 +218,9 @@ mod tests {
         let crd = IPAllocation::crd();
         assert_eq!(crd.spec.names.plural, "ipallocations");
         assert_eq!(crd.spec.names.short_names, Some(vec!["ipa".to_owned()]));
-        assert_eq!(columns(&crd), ["Pool", "Cluster", "Type", "Phase", "Start", "End", "Age"]);
+        assert_eq!(
+            columns(&crd),
+            ["Pool", "Cluster", "Type", "Phase", "Start", "End", "Age"]
+        );
     }
 }

@@ -29,9 +29,13 @@ pub(crate) mod testing {
 
     /// Reads a manifest as the kind and checks that writing it gives the same JSON.
     pub(crate) fn round_trips<K: Serialize + DeserializeOwned>(manifest: &str) -> K {
-        let written: serde_json::Value = serde_saphyr::from_str(manifest).expect("manifest is YAML");
+        let written: serde_json::Value =
+            serde_saphyr::from_str(manifest).expect("manifest is YAML");
         let kind: K = serde_json::from_value(written.clone()).expect("manifest is of the kind");
-        assert_eq!(serde_json::to_value(&kind).expect("kind serialises"), written);
+        assert_eq!(
+            serde_json::to_value(&kind).expect("kind serialises"),
+            written
+        );
         kind
     }
 

@@ -21,10 +21,22 @@ use crate::schema::range_rules;
     derive = "PartialEq",
     doc = "A network whose addresses Butler gives to machines and load balancers of tenant clusters.",
     printcolumn(name = "CIDR", type_ = "string", json_path = ".spec.cidr"),
-    printcolumn(name = "Available", type_ = "integer", json_path = ".status.availableIPs"),
-    printcolumn(name = "Allocated", type_ = "integer", json_path = ".status.allocatedIPs"),
+    printcolumn(
+        name = "Available",
+        type_ = "integer",
+        json_path = ".status.availableIPs"
+    ),
+    printcolumn(
+        name = "Allocated",
+        type_ = "integer",
+        json_path = ".status.allocatedIPs"
+    ),
     printcolumn(name = "Total", type_ = "integer", json_path = ".status.totalIPs"),
-    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+    printcolumn(
+        name = "Age",
+        type_ = "date",
+        json_path = ".metadata.creationTimestamp"
+    )
 )]
 #[x_kube(
     validation = Rule::new(
@@ -150,10 +162,18 @@ pub struct NetworkPoolStatus {
     #[serde(rename = "totalIPs", default, skip_serializing_if = "Option::is_none")]
     pub total_ips: Option<i32>,
     /// Addresses given out.
-    #[serde(rename = "allocatedIPs", default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        rename = "allocatedIPs",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
     pub allocated_ips: Option<i32>,
     /// Addresses still to be had.
-    #[serde(rename = "availableIPs", default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        rename = "availableIPs",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
     pub available_ips: Option<i32>,
     /// Number of allocations.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -166,25 +186,41 @@ pub struct NetworkPoolStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub largest_free_block: Option<i32>,
     /// Addresses of the whole network.
-    #[serde(rename = "poolSizeIPs", default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        rename = "poolSizeIPs",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
     pub pool_size_ips: Option<i64>,
     /// Addresses in reserved blocks.
-    #[serde(rename = "reservedIPs", default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        rename = "reservedIPs",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
     pub reserved_ips: Option<i64>,
     /// Addresses that are neither reserved nor open to clusters.
-    #[serde(rename = "unmanagedScopeIPs", default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        rename = "unmanagedScopeIPs",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
     pub unmanaged_scope_ips: Option<i64>,
     /// Where those addresses are.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unmanaged_ranges: Vec<AddressSpan>,
     /// Addresses of the network found in use by the management cluster itself.
-    #[serde(rename = "infrastructureConsumedIPs", default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        rename = "infrastructureConsumedIPs",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
     pub infrastructure_consumed_ips: Option<i64>,
     /// Who uses those addresses.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["ip".into()]))]
     pub infrastructure_allocations: Vec<InfrastructureAllocation>,
-    /// Ready, CapacityWarning, CapacityCritical, CapacityExhausted and what the engine reports.
+    /// Ready, `CapacityWarning`, `CapacityCritical`, `CapacityExhausted` and what the engine reports.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "crate::schema::conditions")]
     pub conditions: Vec<Condition>,
@@ -242,8 +278,16 @@ mod tests {
 
     #[test]
     fn a_pool_is_read_and_written_unchanged() {
-        let pool = round_trips::<NetworkPool>(include_str!("../../../../examples/network-pool.yaml"));
-        assert_eq!(pool.spec.tenant_allocation.expect("tenantAllocation").ranges.len(), 2);
+        let pool =
+            round_trips::<NetworkPool>(include_str!("../../../../examples/network-pool.yaml"));
+        assert_eq!(
+            pool.spec
+                .tenant_allocation
+                .expect("tenantAllocation")
+                .ranges
+                .len(),
+            2
+        );
     }
 
     #[test]
@@ -251,6 +295,9 @@ mod tests {
         let crd = NetworkPool::crd();
         assert_eq!(crd.spec.scope, "Namespaced");
         assert_eq!(crd.spec.names.short_names, Some(vec!["np".to_owned()]));
-        assert_eq!(columns(&crd), ["CIDR", "Available", "Allocated", "Total", "Age"]);
+        assert_eq!(
+            columns(&crd),
+            ["CIDR", "Available", "Allocated", "Total", "Age"]
+        );
     }
 }

@@ -6,12 +6,19 @@ use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use self::infrastructure::*;
+pub use self::network::*;
 use crate::reference::{LocalReference, SecretReference};
+
+mod infrastructure;
+mod network;
 
 /// The rule that a provider's own block is there when that provider is chosen.
 fn block_rule(provider: &str) -> Rule {
-    Rule::new(format!("self.provider != '{provider}' || has(self.{provider})"))
-        .message(format!("{provider} is required when provider is {provider}").as_str())
+    Rule::new(format!(
+        "self.provider != '{provider}' || has(self.{provider})"
+    ))
+    .message(format!("{provider} is required when provider is {provider}").as_str())
 }
 
 /// Which infrastructure it is, who may use it and where addresses come from.
@@ -30,7 +37,11 @@ fn block_rule(provider: &str) -> Rule {
     printcolumn(name = "Scope", type_ = "string", json_path = ".spec.scope.type"),
     printcolumn(name = "Ready", type_ = "boolean", json_path = ".status.ready"),
     printcolumn(name = "Validated", type_ = "boolean", json_path = ".status.validated"),
-    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+    printcolumn(
+        name = "Age",
+        type_ = "date",
+        json_path = ".metadata.creationTimestamp"
+    )
 )]
 #[x_kube(
     validation = Rule::new("self.provider == 'local' || has(self.credentialsRef)")
@@ -136,343 +147,6 @@ impl Provider {
     }
 }
 
-/// Settings of Harvester.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct HarvesterProvider {
-    /// Address of Harvester's API; the one in the kubeconfig if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub endpoint: Option<String>,
-    /// Namespace of Harvester that machines are made in.
-    #[serde(default = "harvester_namespace")]
-    pub namespace: String,
-    /// Network of the machines, written `namespace/name`.
-    #[schemars(regex(pattern = "^[a-z0-9-]+/[a-z0-9-]+$"))]
-    pub network_name: String,
-    /// Image of machines that name none, written `namespace/name`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub image_name: Option<String>,
-    /// Storage class of the machines' disks; Harvester's default if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub storage_class_name: Option<String>,
-}
-
-fn harvester_namespace() -> String {
-    "default".to_owned()
-}
-
-/// Settings of Nutanix.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct NutanixProvider {
-    /// Address of Prism Central.
-    #[schemars(regex(pattern = "^https?://"))]
-    pub endpoint: String,
-    /// Port of Prism Central.
-    #[serde(default = "nutanix_port")]
-    pub port: i32,
-    /// Whether Prism Central's certificate is left unchecked.
-    #[serde(default)]
-    pub insecure: bool,
-    /// UUID of the Nutanix cluster machines are made in.
-    #[serde(rename = "clusterUUID")]
-    pub cluster_uuid: String,
-    /// UUID of the subnet machines are put in.
-    #[serde(rename = "subnetUUID")]
-    pub subnet_uuid: String,
-    /// UUID of the image of machines that name none.
-    #[serde(rename = "imageUUID", default, skip_serializing_if = "Option::is_none")]
-    pub image_uuid: Option<String>,
-    /// UUID of the storage container of the machines' disks; the cluster's default if absent.
-    #[serde(rename = "storageContainerUUID", default, skip_serializing_if = "Option::is_none")]
-    pub storage_container_uuid: Option<String>,
-}
-
-fn nutanix_port() -> i32 {
-    9440
-}
-
-/// Settings of Proxmox.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct ProxmoxProvider {
-    /// Address of the Proxmox API.
-    #[schemars(regex(pattern = "^https?://"))]
-    pub endpoint: String,
-    /// Whether the API's certificate is left unchecked.
-    #[serde(default)]
-    pub insecure: bool,
-    /// Nodes that machines are spread over.
-    #[schemars(length(min = 1))]
-    pub nodes: Vec<String>,
-    /// Storage of the machines' disks.
-    pub storage: String,
-    /// Identifier of the template that machines are cloned from, where they name none.
-    #[serde(rename = "templateID", default, skip_serializing_if = "Option::is_none")]
-    pub template_id: Option<i32>,
-    /// Identifiers that new machines may get; any free one if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub vmid_range: Option<VmidRange>,
-}
-
-/// Identifiers from `start` to `end`, both included.
-#[derive(KubeSchema, Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[x_kube(
-    validation = Rule::new("self.start <= self.end").message("start must not come after end")
-)]
-#[serde(rename_all = "camelCase")]
-pub struct VmidRange {
-    /// Lowest identifier.
-    #[schemars(range(min = 100))]
-    pub start: i32,
-    /// Highest identifier.
-    #[schemars(range(min = 100))]
-    pub end: i32,
-}
-
-/// Settings of Azure.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct AzureProvider {
-    /// Subscription that is charged.
-    #[serde(rename = "subscriptionID")]
-    #[schemars(length(min = 1))]
-    pub subscription_id: String,
-    /// Resource group that everything is made in.
-    #[schemars(length(min = 1))]
-    pub resource_group: String,
-    /// Region: `westeurope`; the resource group's if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub location: Option<String>,
-    /// Virtual network of the machines.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub vnet_name: Option<String>,
-    /// Subnet of the machines.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub subnet_name: Option<String>,
-    /// Size of machines whose own size is not looked up by CPU and memory.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub vm_size: Option<String>,
-    /// Image of machines that name none, as `publisher:offer:sku:version`.
-    #[serde(rename = "imageURN", default, skip_serializing_if = "Option::is_none")]
-    pub image_urn: Option<String>,
-}
-
-/// Settings of AWS.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct AwsProvider {
-    /// Region: `eu-central-1`.
-    #[schemars(length(min = 1))]
-    pub region: String,
-    /// Virtual private cloud of the machines; the region's default if absent.
-    #[serde(rename = "vpcID", default, skip_serializing_if = "Option::is_none")]
-    pub vpc_id: Option<String>,
-    /// Subnets that machines are spread over.
-    #[serde(rename = "subnetIDs", default, skip_serializing_if = "Vec::is_empty")]
-    pub subnet_ids: Vec<String>,
-    /// Security groups of the machines.
-    #[serde(rename = "securityGroupIDs", default, skip_serializing_if = "Vec::is_empty")]
-    pub security_group_ids: Vec<String>,
-}
-
-/// Settings of Google Cloud.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct GcpProvider {
-    /// Project that is charged.
-    #[serde(rename = "projectID")]
-    #[schemars(length(min = 1))]
-    pub project_id: String,
-    /// Region: `europe-west3`.
-    #[schemars(length(min = 1))]
-    pub region: String,
-    /// Zone; the region's zone `a` if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub zone: Option<String>,
-    /// Network of the machines; the project's default if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub network: Option<String>,
-    /// Subnetwork of the machines.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub subnetwork: Option<String>,
-    /// Type of machines whose own type is not looked up by CPU and memory.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub machine_type: Option<String>,
-    /// Project the image family is in.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub image_project: Option<String>,
-    /// Image family of machines that name no image; its newest image is used.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub image_family: Option<String>,
-    /// Image of machines that name none; wins over the family.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub image: Option<String>,
-    /// Service account that machines run as.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub service_account: Option<String>,
-    /// Network tags of the machines.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub tags: Vec<String>,
-}
-
-/// Settings of the machine that Butler itself runs on.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct LocalProvider {
-    /// Bridge that machines are attached to; it is made if it does not exist.
-    #[serde(default = "local_bridge")]
-    #[schemars(length(min = 1, max = 15), regex(pattern = "^[A-Za-z0-9][A-Za-z0-9_.-]*$"))]
-    pub bridge: String,
-    /// Network on the bridge, in CIDR notation; the provider chooses a free one if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "crate::schema::cidr")]
-    pub cidr: Option<String>,
-    /// Whether machines can reach what is outside this machine: `none`, or `nat` behind its address.
-    #[serde(default)]
-    pub egress: LocalEgress,
-}
-
-impl Default for LocalProvider {
-    fn default() -> Self {
-        Self { bridge: local_bridge(), cidr: None, egress: LocalEgress::default() }
-    }
-}
-
-fn local_bridge() -> String {
-    crate::keys::names::DEFAULT_LOCAL_BRIDGE.to_owned()
-}
-
-/// Whether local machines can reach what is outside.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
-)]
-#[serde(rename_all = "lowercase")]
-pub enum LocalEgress {
-    /// They cannot.
-    #[default]
-    None,
-    /// They can, behind this machine's address.
-    Nat,
-}
-
-/// Where addresses come from.
-#[derive(KubeSchema, Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[x_kube(
-    validation = Rule::new("self.mode != 'ipam' || (has(self.poolRefs) && self.poolRefs.size() > 0)")
-        .message("poolRefs must name at least one NetworkPool when mode is ipam")
-)]
-#[serde(rename_all = "camelCase")]
-pub struct ProviderNetwork {
-    /// `ipam`: Butler gives addresses out of pools. `cloud`: the infrastructure does.
-    #[serde(default)]
-    pub mode: NetworkMode,
-    /// Network of the machines, in CIDR notation.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub subnet: Option<String>,
-    /// Gateway of the machines.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "crate::schema::address")]
-    pub gateway: Option<String>,
-    /// DNS servers of the machines.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(schema_with = "crate::schema::addresses")]
-    pub dns_servers: Vec<String>,
-    /// Time servers of the machines; the platform's if empty.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub time_servers: Vec<String>,
-    /// Pools that addresses come from, for `ipam`.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 64))]
-    pub pool_refs: Vec<PoolReference>,
-    /// How load balancers get their addresses, for `ipam`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub load_balancer: Option<LoadBalancerNetwork>,
-    /// How many addresses a cluster may have.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub quota_per_tenant: Option<AddressQuota>,
-}
-
-/// Who gives out addresses.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
-)]
-#[serde(rename_all = "lowercase")]
-pub enum NetworkMode {
-    /// Butler, out of pools.
-    Ipam,
-    /// The infrastructure.
-    #[default]
-    Cloud,
-}
-
-/// Names a pool.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct PoolReference {
-    /// Name of the `NetworkPool`, in the namespace of the provider configuration.
-    pub name: String,
-    /// Pools with a higher priority are asked first; those of equal priority in the order written.
-    #[serde(default)]
-    pub priority: i32,
-}
-
-/// How load balancers get their addresses.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct LoadBalancerNetwork {
-    /// `static`: a cluster gets `defaultPoolSize` addresses once. `elastic`: it gets a few, and more by need.
-    #[serde(default)]
-    pub allocation_mode: AllocationMode,
-    /// Addresses of a cluster under `static`.
-    #[serde(default = "default_pool_size")]
-    #[schemars(range(min = 1))]
-    pub default_pool_size: i32,
-    /// Addresses a cluster starts with under `elastic`.
-    #[serde(default = "small_pool_size")]
-    #[schemars(range(min = 1))]
-    pub initial_pool_size: i32,
-    /// Addresses added at least each time under `elastic`.
-    #[serde(default = "small_pool_size")]
-    #[schemars(range(min = 1))]
-    pub growth_increment: i32,
-}
-
-fn default_pool_size() -> i32 {
-    8
-}
-
-fn small_pool_size() -> i32 {
-    2
-}
-
-/// When a cluster's load balancers get their addresses.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
-)]
-#[serde(rename_all = "lowercase")]
-pub enum AllocationMode {
-    /// Once, a fixed number.
-    #[default]
-    Static,
-    /// By need; what is unused is given back.
-    Elastic,
-}
-
-/// How many addresses a cluster may have. What is absent is not limited.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct AddressQuota {
-    /// Addresses for machines.
-    #[serde(rename = "maxNodeIPs", default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1))]
-    pub max_node_ips: Option<i32>,
-    /// Addresses for load balancers.
-    #[serde(rename = "maxLoadBalancerIPs", default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1))]
-    pub max_load_balancer_ips: Option<i32>,
-}
-
 /// Who may use the infrastructure.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[x_kube(
@@ -541,7 +215,7 @@ pub struct ProviderConfigStatus {
     /// How much room there is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capacity: Option<ProviderCapacity>,
-    /// CredentialsValid, PoolAvailable, Ready and what the engine reports.
+    /// `CredentialsValid`, `PoolAvailable`, Ready and what the engine reports.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "crate::schema::conditions")]
     pub conditions: Vec<Condition>,
@@ -552,7 +226,11 @@ pub struct ProviderConfigStatus {
 #[serde(rename_all = "camelCase")]
 pub struct ProviderCapacity {
     /// Free addresses of all pools together.
-    #[serde(rename = "availableIPs", default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        rename = "availableIPs",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
     pub available_ips: Option<i32>,
     /// How many more clusters of the usual size these addresses are enough for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -580,7 +258,8 @@ mod tests {
     #[test]
     fn this_machine_needs_no_settings_and_no_credentials() {
         let spec: ProviderConfigSpec =
-            serde_json::from_value(serde_json::json!({ "provider": "local", "local": {} })).expect("spec");
+            serde_json::from_value(serde_json::json!({ "provider": "local", "local": {} }))
+                .expect("spec");
         assert_eq!(spec.local, Some(LocalProvider::default()));
         assert!(Provider::Local.credential_keys().is_empty());
     }
@@ -596,7 +275,10 @@ mod tests {
             Provider::Gcp,
             Provider::Local,
         ] {
-            assert_eq!(serde_json::to_value(provider).expect("text"), provider.as_str());
+            assert_eq!(
+                serde_json::to_value(provider).expect("text"),
+                provider.as_str()
+            );
         }
     }
 
@@ -604,6 +286,9 @@ mod tests {
     fn the_crd_has_the_names_people_type() {
         let crd = ProviderConfig::crd();
         assert_eq!(crd.spec.names.short_names, Some(vec!["pc".to_owned()]));
-        assert_eq!(columns(&crd), ["Provider", "Scope", "Ready", "Validated", "Age"]);
+        assert_eq!(
+            columns(&crd),
+            ["Provider", "Scope", "Ready", "Validated", "Age"]
+        );
     }
 }

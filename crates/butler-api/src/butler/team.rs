@@ -136,10 +136,18 @@ pub struct ResourceLimits {
     #[schemars(range(min = 0))]
     pub max_workers_per_cluster: Option<i32>,
     /// CPU of all workers together, in cores.
-    #[serde(rename = "maxCPUCores", default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        rename = "maxCPUCores",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
     pub max_cpu_cores: Option<Quantity>,
     /// CPU of all workers together, in cores: another word for `maxCPUCores`.
-    #[serde(rename = "maxTotalCPU", default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        rename = "maxTotalCPU",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
     pub max_total_cpu: Option<Quantity>,
     /// Memory of all workers together, in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -158,7 +166,11 @@ pub struct ResourceLimits {
     #[schemars(range(min = 0))]
     pub default_node_count: i32,
     /// CPU of a worker of a new cluster that says nothing.
-    #[serde(rename = "defaultCPUPerNode", default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        rename = "defaultCPUPerNode",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
     pub default_cpu_per_node: Option<Quantity>,
     /// Memory of a worker of a new cluster that says nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -276,7 +288,7 @@ pub struct TeamStatus {
     /// What the team has taken.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resource_usage: Option<ResourceUsage>,
-    /// NamespaceReady, RBACReady, QuotaExceeded, Ready and what the engine reports.
+    /// `NamespaceReady`, `RBACReady`, `QuotaExceeded`, Ready and what the engine reports.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "crate::schema::conditions")]
     pub conditions: Vec<Condition>,
@@ -370,7 +382,14 @@ mod tests {
         assert_eq!(crd.spec.names.short_names, Some(vec!["tm".to_owned()]));
         assert_eq!(
             columns(&crd),
-            ["Display Name", "Phase", "Namespace", "Clusters", "Quota", "Age"]
+            [
+                "Display Name",
+                "Phase",
+                "Namespace",
+                "Clusters",
+                "Quota",
+                "Age"
+            ]
         );
     }
 }

@@ -20,12 +20,28 @@ use crate::reference::SecretReference;
     derive = "PartialEq",
     doc = "A person who logs in to Butler, with a password or through an identity provider.",
     printcolumn(name = "Email", type_ = "string", json_path = ".spec.email"),
-    printcolumn(name = "Display Name", type_ = "string", json_path = ".spec.displayName"),
+    printcolumn(
+        name = "Display Name",
+        type_ = "string",
+        json_path = ".spec.displayName"
+    ),
     printcolumn(name = "Auth", type_ = "string", json_path = ".spec.authType"),
-    printcolumn(name = "Platform Admin", type_ = "boolean", json_path = ".spec.isPlatformAdmin"),
+    printcolumn(
+        name = "Platform Admin",
+        type_ = "boolean",
+        json_path = ".spec.isPlatformAdmin"
+    ),
     printcolumn(name = "Phase", type_ = "string", json_path = ".status.phase"),
-    printcolumn(name = "Last Login", type_ = "date", json_path = ".status.lastLoginTime"),
-    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+    printcolumn(
+        name = "Last Login",
+        type_ = "date",
+        json_path = ".status.lastLoginTime"
+    ),
+    printcolumn(
+        name = "Age",
+        type_ = "date",
+        json_path = ".metadata.creationTimestamp"
+    )
 )]
 #[serde(rename_all = "camelCase")]
 pub struct UserSpec {
@@ -213,7 +229,15 @@ mod tests {
         assert_eq!(crd.spec.names.short_names, Some(vec!["usr".to_owned()]));
         assert_eq!(
             columns(&crd),
-            ["Email", "Display Name", "Auth", "Platform Admin", "Phase", "Last Login", "Age"]
+            [
+                "Email",
+                "Display Name",
+                "Auth",
+                "Platform Admin",
+                "Phase",
+                "Last Login",
+                "Age"
+            ]
         );
     }
 }

@@ -45,7 +45,9 @@ impl From<Role> for TeamRole {
 
 /// A limit whose value is no amount.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("reading the team limit {field}: the value cannot be used; write an amount such as 200 or 1Ti")]
+#[error(
+    "reading the team limit {field}: the value cannot be used; write an amount such as 200 or 1Ti"
+)]
 pub struct LimitError {
     /// Path of the field.
     pub field: &'static str,
@@ -94,16 +96,31 @@ fn team_limits(limits: &ResourceLimits) -> Result<TeamLimits, LimitError> {
         total_nodes: limits.max_total_nodes,
         nodes_per_cluster: smaller(limits.max_nodes_per_cluster, limits.max_workers_per_cluster),
         cpu: smaller(
-            amount("spec.resourceLimits.maxCPUCores", limits.max_cpu_cores.as_ref())?,
-            amount("spec.resourceLimits.maxTotalCPU", limits.max_total_cpu.as_ref())?,
+            amount(
+                "spec.resourceLimits.maxCPUCores",
+                limits.max_cpu_cores.as_ref(),
+            )?,
+            amount(
+                "spec.resourceLimits.maxTotalCPU",
+                limits.max_total_cpu.as_ref(),
+            )?,
         ),
         memory: smaller(
             amount("spec.resourceLimits.maxMemory", limits.max_memory.as_ref())?,
-            amount("spec.resourceLimits.maxTotalMemory", limits.max_total_memory.as_ref())?,
+            amount(
+                "spec.resourceLimits.maxTotalMemory",
+                limits.max_total_memory.as_ref(),
+            )?,
         ),
         storage: smaller(
-            amount("spec.resourceLimits.maxStorage", limits.max_storage.as_ref())?,
-            amount("spec.resourceLimits.maxTotalStorage", limits.max_total_storage.as_ref())?,
+            amount(
+                "spec.resourceLimits.maxStorage",
+                limits.max_storage.as_ref(),
+            )?,
+            amount(
+                "spec.resourceLimits.maxTotalStorage",
+                limits.max_total_storage.as_ref(),
+            )?,
         ),
     })
 }
@@ -113,14 +130,26 @@ fn platform_limits(limits: &DefaultTeamLimits) -> Result<TeamLimits, LimitError>
         clusters: limits.max_clusters,
         total_nodes: None,
         nodes_per_cluster: limits.max_workers_per_cluster,
-        cpu: amount("spec.defaultTeamLimits.maxTotalCPU", limits.max_total_cpu.as_ref())?,
-        memory: amount("spec.defaultTeamLimits.maxTotalMemory", limits.max_total_memory.as_ref())?,
-        storage: amount("spec.defaultTeamLimits.maxTotalStorage", limits.max_total_storage.as_ref())?,
+        cpu: amount(
+            "spec.defaultTeamLimits.maxTotalCPU",
+            limits.max_total_cpu.as_ref(),
+        )?,
+        memory: amount(
+            "spec.defaultTeamLimits.maxTotalMemory",
+            limits.max_total_memory.as_ref(),
+        )?,
+        storage: amount(
+            "spec.defaultTeamLimits.maxTotalStorage",
+            limits.max_total_storage.as_ref(),
+        )?,
     })
 }
 
 fn amount(field: &'static str, written: Option<&Quantity>) -> Result<Option<Amount>, LimitError> {
-    written.map(Quantity::amount).transpose().map_err(|source| LimitError { field, source })
+    written
+        .map(Quantity::amount)
+        .transpose()
+        .map_err(|source| LimitError { field, source })
 }
 
 fn smaller<T: Ord>(one: Option<T>, other: Option<T>) -> Option<T> {
@@ -179,14 +208,23 @@ impl Members {
 pub fn members(access: &TeamAccess) -> Members {
     let mut members = Members::default();
     for user in &access.users {
-        raise(members.users.entry(fold_email(&user.name)).or_insert(Role::Viewer), user.role);
+        raise(
+            members
+                .users
+                .entry(fold_email(&user.name))
+                .or_insert(Role::Viewer),
+            user.role,
+        );
     }
     for group in &access.groups {
         let key = GroupKey {
             name: fold_group(&group.name),
             identity_provider: group.identity_provider.clone(),
         };
-        raise(members.groups.entry(key).or_insert(Role::Viewer), group.role);
+        raise(
+            members.groups.entry(key).or_insert(Role::Viewer),
+            group.role,
+        );
     }
     members
 }
@@ -210,7 +248,11 @@ pub fn fold_group(group: &str) -> String {
         }
         _ => group,
     };
-    group.rsplit_once('@').map_or(group, |(name, _)| name).trim().to_lowercase()
+    group
+        .rsplit_once('@')
+        .map_or(group, |(name, _)| name)
+        .trim()
+        .to_lowercase()
 }
 
 #[cfg(test)]
@@ -218,8 +260,8 @@ mod tests {
     use super::*;
     use crate::butler::team::{Team, TeamGroup, TeamUser};
 
-    fn quantity(text: &str) -> Option<Quantity> {
-        Some(Quantity(text.to_owned()))
+    fn quantity(text: &str) -> Quantity {
+        Quantity(text.to_owned())
     }
 
     #[test]
@@ -231,7 +273,10 @@ mod tests {
         assert_eq!(limits.cpu, Some(Amount::from_units(200)));
         assert_eq!(limits.memory, Some("1Ti".parse().expect("1Ti")));
         let members = members(&team.spec.access.expect("access"));
-        assert_eq!(members.role_of("Admin@Example.com", None, []), Some(Role::Admin));
+        assert_eq!(
+            members.role_of("Admin@Example.com", None, []),
+            Some(Role::Admin)
+        );
         assert_eq!(
             members.role_of("someone@example.com", None, ["platform-engineers"]),
             Some(Role::Operator)
@@ -242,9 +287,9 @@ mod tests {
     #[test]
     fn of_two_spellings_the_smaller_limit_holds() {
         let spec = ResourceLimits {
-            max_cpu_cores: quantity("100"),
-            max_total_cpu: quantity("64"),
-            max_memory: quantity("1Ti"),
+            max_cpu_cores: Some(quantity("100")),
+            max_total_cpu: Some(quantity("64")),
+            max_memory: Some(quantity("1Ti")),
             max_nodes_per_cluster: Some(5),
             max_workers_per_cluster: Some(9),
             ..ResourceLimits::default()
@@ -260,10 +305,13 @@ mod tests {
     fn what_a_team_leaves_out_follows_the_platform() {
         let platform = DefaultTeamLimits {
             max_clusters: Some(5),
-            max_total_cpu: quantity("64"),
+            max_total_cpu: Some(quantity("64")),
             ..DefaultTeamLimits::default()
         };
-        let spec = ResourceLimits { max_clusters: Some(0), ..ResourceLimits::default() };
+        let spec = ResourceLimits {
+            max_clusters: Some(0),
+            ..ResourceLimits::default()
+        };
         let limits = limits(Some(&spec), Some(&platform)).expect("limits");
         assert_eq!(limits.clusters, Some(0));
         assert_eq!(limits.cpu, Some(Amount::from_units(64)));
@@ -271,17 +319,31 @@ mod tests {
 
     #[test]
     fn a_limit_that_is_no_amount_is_named() {
-        let spec = ResourceLimits { max_total_memory: quantity("1e99"), ..ResourceLimits::default() };
+        let spec = ResourceLimits {
+            max_total_memory: Some(quantity("1e99")),
+            ..ResourceLimits::default()
+        };
         let error = limits(Some(&spec), None).expect_err("too large");
-        assert!(error.to_string().contains("spec.resourceLimits.maxTotalMemory"), "{error}");
+        assert!(
+            error
+                .to_string()
+                .contains("spec.resourceLimits.maxTotalMemory"),
+            "{error}"
+        );
     }
 
     #[test]
     fn whoever_is_named_twice_has_the_higher_role() {
         let access = TeamAccess {
             users: vec![
-                TeamUser { name: "a@x.org".into(), role: TeamRole::Viewer },
-                TeamUser { name: "A@X.org".into(), role: TeamRole::Member },
+                TeamUser {
+                    name: "a@x.org".into(),
+                    role: TeamRole::Viewer,
+                },
+                TeamUser {
+                    name: "A@X.org".into(),
+                    role: TeamRole::Member,
+                },
             ],
             groups: vec![TeamGroup {
                 name: "CN=Admins,OU=x,DC=org".into(),
@@ -291,8 +353,14 @@ mod tests {
         };
         let members = members(&access);
         assert_eq!(members.users.len(), 1);
-        assert_eq!(members.role_of("a@x.org", None, ["admins"]), Some(Role::Operator));
-        assert_eq!(members.role_of("a@x.org", Some("corporate"), ["admins@x.org"]), Some(Role::Admin));
+        assert_eq!(
+            members.role_of("a@x.org", None, ["admins"]),
+            Some(Role::Operator)
+        );
+        assert_eq!(
+            members.role_of("a@x.org", Some("corporate"), ["admins@x.org"]),
+            Some(Role::Admin)
+        );
     }
 
     #[test]

@@ -24,7 +24,10 @@ fn examples() -> Vec<(String, Manifest)> {
     for directory in [root.clone(), root.join("mission")] {
         for entry in std::fs::read_dir(&directory).expect("directory of examples") {
             let path = entry.expect("entry").path();
-            if path.extension().is_some_and(|extension| extension == "yaml") {
+            if path
+                .extension()
+                .is_some_and(|extension| extension == "yaml")
+            {
                 let yaml = std::fs::read_to_string(&path).expect("example can be read");
                 found.push((path.display().to_string(), Manifest::parse(&yaml)));
             }
@@ -37,7 +40,8 @@ fn examples() -> Vec<(String, Manifest)> {
 /// What the Rust type of the kind keeps of an object.
 fn through_type(kind: &str, object: Value) -> Value {
     fn again<K: DeserializeOwned + Serialize>(object: Value) -> Value {
-        let typed: K = serde_json::from_value(object).expect("the type reads what the server keeps");
+        let typed: K =
+            serde_json::from_value(object).expect("the type reads what the server keeps");
         serde_json::to_value(typed).expect("the type writes")
     }
     match kind {
@@ -91,20 +95,41 @@ async fn every_example_is_accepted_and_kept_whole() {
         manifest.ensure_namespace(&client).await;
         let created = manifest.create(&client, false).await;
         created.unwrap_or_else(|error| panic!("{file}: {error}"));
-        let kept = manifest.get(&client).await.unwrap_or_else(|error| panic!("{file}: {error}"));
+        let kept = manifest
+            .get(&client)
+            .await
+            .unwrap_or_else(|error| panic!("{file}: {error}"));
         // Two examples may show the same object, such as the one ButlerConfig.
-        manifest.delete(&client).await.unwrap_or_else(|error| panic!("{file}: {error}"));
+        manifest
+            .delete(&client)
+            .await
+            .unwrap_or_else(|error| panic!("{file}: {error}"));
 
-        assert_keeps(&format!("{file}, by the API server"), &manifest.value["spec"], &kept["spec"]);
+        assert_keeps(
+            &format!("{file}, by the API server"),
+            &manifest.value["spec"],
+            &kept["spec"],
+        );
         let typed = through_type(&manifest.kind, kept.clone());
-        assert_keeps(&format!("{file}, by the type"), &kept["spec"], &typed["spec"]);
-        assert_keeps(&format!("{file}, back from the type"), &typed["spec"], &kept["spec"]);
+        assert_keeps(
+            &format!("{file}, by the type"),
+            &kept["spec"],
+            &typed["spec"],
+        );
+        assert_keeps(
+            &format!("{file}, back from the type"),
+            &typed["spec"],
+            &kept["spec"],
+        );
     }
 }
 
 #[test]
 fn every_kind_has_an_example() {
-    let shown: Vec<_> = examples().into_iter().map(|(_, manifest)| manifest.kind).collect();
+    let shown: Vec<_> = examples()
+        .into_iter()
+        .map(|(_, manifest)| manifest.kind)
+        .collect();
     let missing: Vec<_> = crds::all()
         .into_iter()
         .map(|crd| crd.spec.names.kind)

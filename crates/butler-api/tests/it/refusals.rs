@@ -21,7 +21,10 @@ const REFUSALS: &[Refusal] = &[
     (
         "a Gateway that is not named",
         "kind: ButlerConfig\nmetadata: {name: butler}\nspec: {controlPlaneExposure: {mode: Gateway}}",
-        &["spec.controlPlaneExposure", "gatewayRef is required when mode is Gateway"],
+        &[
+            "spec.controlPlaneExposure",
+            "gatewayRef is required when mode is Gateway",
+        ],
     ),
     (
         "a field that does not exist",
@@ -102,7 +105,10 @@ const REFUSALS: &[Refusal] = &[
     (
         "addresses from no pool",
         "kind: ProviderConfig\nmetadata: {name: here}\nspec: {provider: local, network: {mode: ipam}}",
-        &["spec.network", "poolRefs must name at least one NetworkPool"],
+        &[
+            "spec.network",
+            "poolRefs must name at least one NetworkPool",
+        ],
     ),
     (
         "pools in a cloud",
@@ -150,12 +156,18 @@ const REFUSALS: &[Refusal] = &[
         "a window among several backwards",
         "kind: NetworkPool\nmetadata: {name: rack-1}\nspec: {cidr: 10.40.0.0/16, tenantAllocation: \
          {ranges: [{start: 10.40.2.0, end: 10.40.1.255}]}}",
-        &["spec.tenantAllocation.ranges[0]", "start must not come after end"],
+        &[
+            "spec.tenantAllocation.ranges[0]",
+            "start must not come after end",
+        ],
     ),
     (
         "half a window",
         "kind: NetworkPool\nmetadata: {name: rack-1}\nspec: {cidr: 10.40.0.0/16, tenantAllocation: {start: 10.40.1.200}}",
-        &["spec.tenantAllocation", "start and end must be given together"],
+        &[
+            "spec.tenantAllocation",
+            "start and end must be given together",
+        ],
     ),
     (
         "a window of two families",
@@ -186,7 +198,10 @@ const REFUSALS: &[Refusal] = &[
         "pinned addresses backwards",
         "kind: IPAllocation\nmetadata: {name: lost}\nspec: {poolRef: {name: rack-1}, tenantClusterRef: {name: a, namespace: b}, \
          type: loadbalancer, pinnedRange: {startAddress: 10.0.1.0, endAddress: 10.0.0.255}}",
-        &["spec.pinnedRange", "startAddress must not come after endAddress"],
+        &[
+            "spec.pinnedRange",
+            "startAddress must not come after endAddress",
+        ],
     ),
     (
         "no addresses at all",
@@ -207,7 +222,10 @@ async fn mistakes_are_refused_in_words_that_name_field_and_rule() {
             Err(kube::Error::Api(status)) => {
                 for fragment in *fragments {
                     if !status.message.contains(fragment) {
-                        wrong.push(format!("{mistake}: no {fragment:?} in {:?}", status.message));
+                        wrong.push(format!(
+                            "{mistake}: no {fragment:?} in {:?}",
+                            status.message
+                        ));
                     }
                 }
             }
@@ -229,8 +247,17 @@ async fn a_pool_can_be_widened_but_not_moved() {
             namespace.name()
         ))
     };
-    pool("10.40.0.0/16").create(&client, false).await.expect("created");
+    pool("10.40.0.0/16")
+        .create(&client, false)
+        .await
+        .expect("created");
     pool("10.0.0.0/8").replace(&client).await.expect("widened");
-    let refusal = pool("10.40.0.0/16").replace(&client).await.expect_err("narrowed");
-    assert!(refusal.to_string().contains("cidr can be widened"), "{refusal}");
+    let refusal = pool("10.40.0.0/16")
+        .replace(&client)
+        .await
+        .expect_err("narrowed");
+    assert!(
+        refusal.to_string().contains("cidr can be widened"),
+        "{refusal}"
+    );
 }

@@ -40,7 +40,11 @@ pub(super) struct Problem {
 
 impl fmt::Display for Problem {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{} {} {:?}: {}", self.kind, self.path, self.what, self.detail)
+        write!(
+            formatter,
+            "{} {} {:?}: {}",
+            self.kind, self.path, self.what, self.detail
+        )
     }
 }
 
@@ -60,7 +64,12 @@ pub(super) fn compare(table: &Kind, definition: &CustomResourceDefinition) -> Ve
     }
     found
         .into_iter()
-        .map(|(path, what, detail)| Problem { kind: table.name.clone(), path, what, detail })
+        .map(|(path, what, detail)| Problem {
+            kind: table.name.clone(),
+            path,
+            what,
+            detail,
+        })
         .collect()
 }
 
@@ -68,7 +77,9 @@ fn differences(table: &Kind, path: &str, wanted: &Field, ours: &Field) -> Vec<(W
     let mut found = Vec::new();
     // The tables cut off where a Kubernetes type begins; what they do not look into may be left open.
     let is_leaf = !table.fields.keys().any(|other| {
-        other.strip_prefix(path).is_some_and(|rest| rest.starts_with(['.', '[', '{']))
+        other
+            .strip_prefix(path)
+            .is_some_and(|rest| rest.starts_with(['.', '[', '{']))
     });
     let opened = is_leaf && wanted.kind == "object" && ours.kind == "object+unknown";
     if wanted.kind != ours.kind && !opened {
@@ -76,21 +87,41 @@ fn differences(table: &Kind, path: &str, wanted: &Field, ours: &Field) -> Vec<(W
     }
     // The types need a spec; where nothing in it is required the API server fills in an empty one.
     if wanted.required != ours.required && path != "spec" {
-        found.push((What::Required, format!("{} became {}", wanted.required, ours.required)));
+        found.push((
+            What::Required,
+            format!("{} became {}", wanted.required, ours.required),
+        ));
     }
-    let lost: Vec<_> = wanted.values.iter().filter(|value| !ours.values.contains(value)).collect();
+    let lost: Vec<_> = wanted
+        .values
+        .iter()
+        .filter(|value| !ours.values.contains(value))
+        .collect();
     if wanted.values.is_empty() != ours.values.is_empty() || !lost.is_empty() {
-        found.push((What::Enum, format!("{:?} became {:?}", wanted.values, ours.values)));
+        found.push((
+            What::Enum,
+            format!("{:?} became {:?}", wanted.values, ours.values),
+        ));
     }
     // An empty object as default of a whole spec changes nothing.
-    if wanted.default != ours.default && !(path == "spec" && ours.default.as_deref() == Some("{}")) {
-        found.push((What::Default, format!("{:?} became {:?}", wanted.default, ours.default)));
+    if wanted.default != ours.default && !(path == "spec" && ours.default.as_deref() == Some("{}"))
+    {
+        found.push((
+            What::Default,
+            format!("{:?} became {:?}", wanted.default, ours.default),
+        ));
     }
     if wanted.list != ours.list {
-        found.push((What::List, format!("{:?} became {:?}", wanted.list, ours.list)));
+        found.push((
+            What::List,
+            format!("{:?} became {:?}", wanted.list, ours.list),
+        ));
     }
     if wanted.bounds != ours.bounds {
-        found.push((What::Bounds, format!("{:?} became {:?}", wanted.bounds, ours.bounds)));
+        found.push((
+            What::Bounds,
+            format!("{:?} became {:?}", wanted.bounds, ours.bounds),
+        ));
     }
     found
 }
@@ -109,24 +140,48 @@ fn names(
         }
     };
     let api_version = format!("{}/{}", spec.group, version.name);
-    same("apiVersion", table.api_version == api_version, api_version.clone());
+    same(
+        "apiVersion",
+        table.api_version == api_version,
+        api_version.clone(),
+    );
     same("scope", table.scope == spec.scope, spec.scope.clone());
-    same("plural", table.plural == spec.names.plural, spec.names.plural.clone());
+    same(
+        "plural",
+        table.plural == spec.names.plural,
+        spec.names.plural.clone(),
+    );
     let short_names = spec.names.short_names.clone().unwrap_or_default();
-    same("short names", table.short_names == short_names, format!("{short_names:?}"));
+    same(
+        "short names",
+        table.short_names == short_names,
+        format!("{short_names:?}"),
+    );
     let categories = spec.names.categories.clone().unwrap_or_default();
-    let has_categories = table.categories.iter().all(|name| categories.contains(name));
+    let has_categories = table
+        .categories
+        .iter()
+        .all(|name| categories.contains(name));
     same("categories", has_categories, format!("{categories:?}"));
     let mut subresources = Vec::new();
     if let Some(existing) = &version.subresources {
         subresources.extend(existing.scale.as_ref().map(|_| "scale"));
         subresources.extend(existing.status.as_ref().map(|_| "status"));
     }
-    let has_subresources =
-        table.subresources.iter().all(|name| subresources.contains(&name.as_str()));
-    same("subresources", has_subresources, format!("{subresources:?}"));
+    let has_subresources = table
+        .subresources
+        .iter()
+        .all(|name| subresources.contains(&name.as_str()));
+    same(
+        "subresources",
+        has_subresources,
+        format!("{subresources:?}"),
+    );
 
-    let columns = version.additional_printer_columns.clone().unwrap_or_default();
+    let columns = version
+        .additional_printer_columns
+        .clone()
+        .unwrap_or_default();
     let printed: Vec<Column> = columns
         .iter()
         .map(|column| Column {
@@ -135,13 +190,20 @@ fn names(
             wide: column.priority.unwrap_or_default() > 0,
         })
         .collect();
-    same("print columns", table.columns == printed, format!("{printed:?}"));
+    same(
+        "print columns",
+        table.columns == printed,
+        format!("{printed:?}"),
+    );
     for column in &columns {
         let wanted = column_type(&column.json_path, fields);
         same(
             "print columns",
             wanted.is_none_or(|wanted| wanted == column.type_),
-            format!("{} is printed as {}, its field is a {wanted:?}", column.name, column.type_),
+            format!(
+                "{} is printed as {}, its field is a {wanted:?}",
+                column.name, column.type_
+            ),
         );
     }
     found
@@ -154,7 +216,12 @@ fn column_type<'a>(path: &str, fields: &'a BTreeMap<String, Field>) -> Option<&'
     }
     let field = fields.get(path.trim_start_matches('.'))?;
     match field.kind.as_str() {
-        "string" if field.bounds.get("format").is_some_and(|format| format == "date-time") => {
+        "string"
+            if field
+                .bounds
+                .get("format")
+                .is_some_and(|format| format == "date-time") =>
+        {
             Some("date")
         }
         "int-or-string" => Some("string"),

@@ -23,7 +23,12 @@ const fn deviation(
     what: What,
     reason: &'static str,
 ) -> Deviation {
-    Deviation { kind, path, what, reason }
+    Deviation {
+        kind,
+        path,
+        what,
+        reason,
+    }
 }
 
 /// Every difference on purpose, by kind and path. An entry that no longer differs fails the test.

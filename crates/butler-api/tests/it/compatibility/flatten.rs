@@ -14,7 +14,11 @@ pub(super) fn flatten(definition: &CustomResourceDefinition) -> BTreeMap<String,
     let schema = definition.spec.versions[0].schema.as_ref().expect("schema");
     let schema = schema.open_api_v3_schema.as_ref().expect("schema");
     for part in ["spec", "status"] {
-        if let Some(field) = schema.properties.as_ref().and_then(|fields| fields.get(part)) {
+        if let Some(field) = schema
+            .properties
+            .as_ref()
+            .and_then(|fields| fields.get(part))
+        {
             let required = is_required(schema, part);
             walk(part.to_owned(), field, required, &mut found);
         }
@@ -23,7 +27,11 @@ pub(super) fn flatten(definition: &CustomResourceDefinition) -> BTreeMap<String,
 }
 
 fn is_required(schema: &JSONSchemaProps, name: &str) -> bool {
-    schema.required.iter().flatten().any(|required| required == name)
+    schema
+        .required
+        .iter()
+        .flatten()
+        .any(|required| required == name)
 }
 
 fn walk(
@@ -33,7 +41,12 @@ fn walk(
     found: &mut BTreeMap<String, Field>,
 ) {
     for (name, field) in schema.properties.iter().flatten() {
-        walk(format!("{path}.{name}"), field, is_required(schema, name), found);
+        walk(
+            format!("{path}.{name}"),
+            field,
+            is_required(schema, name),
+            found,
+        );
     }
     if let Some(JSONSchemaPropsOrArray::Schema(items)) = &schema.items {
         walk(format!("{path}[]"), items, false, found);
@@ -61,11 +74,26 @@ fn field(schema: &JSONSchemaProps, required: bool) -> Field {
     };
     bound("minimum", schema.minimum.map(number));
     bound("maximum", schema.maximum.map(number));
-    bound("minLength", schema.min_length.map(|length| length.to_string()));
-    bound("maxLength", schema.max_length.map(|length| length.to_string()));
-    bound("minItems", schema.min_items.map(|length| length.to_string()));
-    bound("maxItems", schema.max_items.map(|length| length.to_string()));
-    bound("maxProperties", schema.max_properties.map(|length| length.to_string()));
+    bound(
+        "minLength",
+        schema.min_length.map(|length| length.to_string()),
+    );
+    bound(
+        "maxLength",
+        schema.max_length.map(|length| length.to_string()),
+    );
+    bound(
+        "minItems",
+        schema.min_items.map(|length| length.to_string()),
+    );
+    bound(
+        "maxItems",
+        schema.max_items.map(|length| length.to_string()),
+    );
+    bound(
+        "maxProperties",
+        schema.max_properties.map(|length| length.to_string()),
+    );
     bound("pattern", schema.pattern.clone());
     bound("format", schema.format.clone());
     Field {
@@ -75,13 +103,22 @@ fn field(schema: &JSONSchemaProps, required: bool) -> Field {
             .enum_
             .iter()
             .flatten()
-            .map(|value| value.0.as_str().map_or_else(|| value.0.to_string(), str::to_owned))
+            .map(|value| {
+                value
+                    .0
+                    .as_str()
+                    .map_or_else(|| value.0.to_string(), str::to_owned)
+            })
             .collect(),
         default: schema.default.as_ref().map(|default| default.0.to_string()),
         list: schema.x_kubernetes_list_type.as_ref().map(|list| {
             let keys = schema.x_kubernetes_list_map_keys.iter().flatten();
             let keys = keys.map(String::as_str).collect::<Vec<_>>().join(",");
-            if keys.is_empty() { list.clone() } else { format!("{list}:{keys}") }
+            if keys.is_empty() {
+                list.clone()
+            } else {
+                format!("{list}:{keys}")
+            }
         }),
         bounds,
     }

@@ -39,8 +39,19 @@ pub(super) struct Field {
 
 /// Names of constraints in the third column.
 const CONSTRAINTS: [&str; 13] = [
-    "enum", "default", "list", "cel", "minimum", "maximum", "minLength", "maxLength", "minItems",
-    "maxItems", "pattern", "format", "maxProperties",
+    "enum",
+    "default",
+    "list",
+    "cel",
+    "minimum",
+    "maximum",
+    "minLength",
+    "maxLength",
+    "minItems",
+    "maxItems",
+    "pattern",
+    "format",
+    "maxProperties",
 ];
 
 /// Reads one table.
@@ -59,7 +70,10 @@ pub(super) fn parse(text: &str) -> Vec<Kind> {
             let path = cells.next().expect("path");
             let kind_of_field = cells.next().expect("type");
             let field = parse_field(kind_of_field, cells.next().unwrap_or_default());
-            assert!(kind.fields.insert(path.to_owned(), field).is_none(), "{path} is listed twice");
+            assert!(
+                kind.fields.insert(path.to_owned(), field).is_none(),
+                "{path} is listed twice"
+            );
         }
     }
     kinds
@@ -67,10 +81,16 @@ pub(super) fn parse(text: &str) -> Vec<Kind> {
 
 fn parse_header(header: &str) -> Kind {
     let (name, rest) = header.split_once(" (").expect(header);
-    let mut kind = Kind { name: name.to_owned(), ..Kind::default() };
+    let mut kind = Kind {
+        name: name.to_owned(),
+        ..Kind::default()
+    };
     let rest = rest.strip_suffix(')').expect(header);
     let list = |text: &str| -> Vec<String> {
-        text.split(',').filter(|item| *item != "-").map(str::to_owned).collect()
+        text.split(',')
+            .filter(|item| *item != "-")
+            .map(str::to_owned)
+            .collect()
     };
     for part in rest.split(", ") {
         match part.split_once(' ') {
@@ -92,7 +112,11 @@ fn parse_column(text: &str) -> Column {
         Some(path) => (path, true),
         None => (path, false),
     };
-    Column { name: name.to_owned(), path: path.to_owned(), wide }
+    Column {
+        name: name.to_owned(),
+        path: path.to_owned(),
+        wide,
+    }
 }
 
 fn parse_field(kind: &str, constraints: &str) -> Field {
@@ -150,7 +174,10 @@ fn default_as_json(kind: &str, text: &str) -> String {
         "True" => "true".to_owned(),
         "False" => "false".to_owned(),
         _ if kind == "string" => format!("{text:?}"),
-        _ => text.replace('\'', "\"").replace("True", "true").replace("False", "false"),
+        _ => text
+            .replace('\'', "\"")
+            .replace("True", "true")
+            .replace("False", "false"),
     };
     // A quantity such as `100Gi` is text without quotes.
     let json = serde_json::from_str(&value).unwrap_or_else(|_| serde_json::json!(text));
