@@ -1,1 +1,3 @@
-//! Placeholder.
+//! Real API servers and a seeded simulator for tests.
+
+pub mod simulator;
