@@ -130,7 +130,9 @@ fn start<R: Reconciler>(
     let caches = Arc::new(Caches::default());
     let ready = Keys::default();
     let queue = ready.clone();
-    let enqueue = Arc::new(move |key| drop(queue.lock().insert(key)));
+    let enqueue = Arc::new(move |key| {
+        queue.lock().insert(key);
+    });
     let api = Arc::new(SimulatedApiServer::on_wire(name, world.wire.clone()));
     let seed = world.random.random();
     let engine = Engine::new(

@@ -89,6 +89,20 @@ impl ObjectStore {
             .collect()
     }
 
+    /// Lets the garbage collector and the namespace controller do all that they have to do.
+    pub fn housekeep(&mut self) {
+        loop {
+            let mut garbage = self.orphans();
+            garbage.extend(self.leftovers());
+            if garbage.is_empty() {
+                return;
+            }
+            for garbage in &garbage {
+                self.clear(garbage);
+            }
+        }
+    }
+
     /// Clears one thing away and says so.
     pub(in crate::simulator) fn clear(&mut self, garbage: &Garbage) -> String {
         match garbage {
