@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use butler_runtime::{
     cache::{AnyStore, Delta, Fetch},
-    object::ObjectKey,
+    object::{Kind, ObjectKey},
 };
 use serde_json::{Value, json};
 
@@ -13,6 +13,7 @@ use super::store::{Change, ObjectStore, matches};
 /// A watch of one cache.
 pub(super) struct Watch {
     cache: Arc<dyn AnyStore>,
+    kind: Kind,
     /// How many changes of the kind it has gone through; `None` before the first list.
     cursor: Option<usize>,
 }
@@ -20,6 +21,7 @@ pub(super) struct Watch {
 impl Watch {
     pub(super) fn new(cache: Arc<dyn AnyStore>) -> Self {
         Self {
+            kind: cache.kind(),
             cache,
             cursor: None,
         }
@@ -28,7 +30,7 @@ impl Watch {
     /// Caches come in an order that differs between builds; this one does not.
     pub(super) fn rank(&self) -> impl Ord + use<> {
         (
-            self.cache.kind(),
+            self.kind.clone(),
             self.cache.labels(),
             self.cache.fetch() == Fetch::Metadata,
         )
@@ -41,7 +43,7 @@ impl Watch {
     /// The watch is lost: next comes a full list.
     pub(super) fn lose(&mut self) -> String {
         self.cursor = None;
-        format!("loses the watch of {}", self.cache.kind())
+        format!("loses the watch of {}", self.kind)
     }
 
     /// Whether there is news.
@@ -57,11 +59,7 @@ impl Watch {
         store: &'a ObjectStore,
         cursor: usize,
     ) -> Option<(usize, &'a Change)> {
-        let changes = store
-            .changes(&self.cache.kind())
-            .iter()
-            .enumerate()
-            .skip(cursor);
+        let changes = store.changes(&self.kind).iter().enumerate().skip(cursor);
         changes.into_iter().find(|(_, change)| {
             let covered = |side: &Option<Arc<Value>>| {
                 side.as_ref()
@@ -73,10 +71,10 @@ impl Watch {
 
     /// Brings the next news to the cache and says which.
     pub(super) fn deliver(&mut self, store: &ObjectStore) -> Option<String> {
-        let kind = self.cache.kind();
+        let kind = &self.kind;
         let Some(cursor) = self.cursor else {
-            self.cursor = Some(store.changes(&kind).len());
-            let objects = store.objects(&kind).into_iter();
+            self.cursor = Some(store.changes(kind).len());
+            let objects = store.objects(kind).into_iter();
             let objects = objects.filter(|object| matches(self.cache.labels(), object));
             let bodies: Vec<_> = objects.map(|object| self.fetched(&object)).collect();
             let words = format!("lists {kind} ({} found)", bodies.len());

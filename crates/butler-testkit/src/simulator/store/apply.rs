@@ -12,7 +12,8 @@ use super::{
     ObjectStore, Refusal,
     fields::{FieldSet, Place, changed, fields_of, merged, without},
     record::{Manager, Managers, Ownership, ownable, text, without_nulls},
-    write::{refuse_new_finalizers, same_object},
+    schema,
+    write::{refuse_new_finalizers, same_identity, same_object},
 };
 
 impl ObjectStore {
@@ -25,6 +26,11 @@ impl ObjectStore {
         body: &Value,
     ) -> Result<Arc<Value>, Refusal> {
         let config = config_of(body, part);
+        if !schema::is_builtin(kind) && has_null(&config) {
+            let message = "a custom resource has no null; leave the field out";
+            return Err(Refusal::new(Cause::Invalid, message));
+        }
+        let config = without_nulls(&config);
         let manager = Manager {
             name: manager.to_owned(),
             ownership: Ownership::Apply,
@@ -37,18 +43,22 @@ impl ObjectStore {
         let place = Place::root(kind);
         let fields = fields_of(&config, &place);
         let Some(before) = self.record(kind, key).cloned() else {
+            if part == Part::Status {
+                self.existing(kind, key)?;
+            }
             if uid.is_some() || version.is_some() {
                 let message =
                     "the body means an object that exists, and no existing object was found";
                 return Err(Refusal::new(Cause::Conflict, message));
             }
-            if part == Part::Status {
-                self.existing(kind, key)?;
-            }
             self.admit_creation(kind, key)?;
             return Ok(self.put(kind, key, config, Managers::from([(manager, fields)])));
         };
-        same_object(&before, uid, version)?;
+        same_object(&before, None, version)?;
+        // A status goes to whatever object has the name: the server does not look at the UID there.
+        if part == Part::Object {
+            same_identity(&before, body)?;
+        }
         let mut managers = before.managers.clone();
         let last = managers.remove(&manager).unwrap_or_default();
         let kept = managers
@@ -70,7 +80,7 @@ impl ObjectStore {
 
 /// What an apply is about: the status alone, or all but the status.
 fn config_of(body: &Value, part: Part) -> Value {
-    let mut config = without_nulls(&ownable(body));
+    let mut config = ownable(body);
     match (part, config.as_object_mut()) {
         (Part::Object, Some(object)) => drop(object.remove("status")),
         (Part::Object, None) => config = json!({}),
@@ -80,4 +90,13 @@ fn config_of(body: &Value, part: Part) -> Value {
         }
     }
     config
+}
+
+fn has_null(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Object(object) => object.values().any(has_null),
+        Value::Array(items) => items.iter().any(has_null),
+        _ => false,
+    }
 }

@@ -263,13 +263,23 @@ impl ObjectStore {
             Some(Arc::clone(&shown))
         };
         let before = before.map(|record| Arc::clone(&record.shown));
+        // The answer to the write that lets an object go carries its last version, not that of its end.
+        let last_version = before
+            .as_ref()
+            .filter(|_| finished)
+            .map(|before| before["metadata"]["resourceVersion"].clone());
         let change = Change {
             revision: self.revision,
             before,
             after,
         };
         self.changes.entry(kind.clone()).or_default().push(change);
-        shown
+        let Some(last_version) = last_version else {
+            return shown;
+        };
+        let mut gone = shown.as_ref().clone();
+        gone["metadata"]["resourceVersion"] = last_version;
+        Arc::new(gone)
     }
 
     /// Fills in what the server decides.

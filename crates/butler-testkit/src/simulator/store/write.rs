@@ -50,12 +50,6 @@ impl ObjectStore {
         key: &ObjectKey,
         body: &Value,
     ) -> Result<Arc<Value>, Refusal> {
-        if self.record(kind, key).is_none() && text(body, "/metadata/uid").is_some() {
-            return Err(Refusal::new(
-                Cause::Conflict,
-                "precondition failed: the object with this UID is gone",
-            ));
-        }
         let before = self.existing(kind, key)?;
         let version = text(body, "/metadata/resourceVersion");
         if version.is_none() && !schema::is_builtin(kind) {
@@ -75,14 +69,7 @@ impl ObjectStore {
     ) -> Result<Arc<Value>, Refusal> {
         let before = self.existing(kind, key)?;
         same_object(&before, None, text(patch, "/metadata/resourceVersion"))?;
-        if text(patch, "/metadata/uid")
-            .is_some_and(|uid| Some(uid) != text(&before.body, "/metadata/uid"))
-        {
-            return Err(Refusal::new(
-                Cause::Invalid,
-                "metadata.uid: field is immutable",
-            ));
-        }
+        same_identity(&before, patch)?;
         let mut body = before.body.clone();
         lay_over(&mut body, patch);
         self.update(client, kind, key, &before, body)
@@ -171,6 +158,19 @@ pub(super) fn same_object(
         return Err(Refusal::new(Cause::Conflict, message));
     }
     Ok(())
+}
+
+/// What a patch or an apply that names another UID is refused with. A replacement or a deletion is refused as a conflict.
+const OTHER_UID: Cause = Cause::Invalid;
+
+/// Refuses a patch or an apply that means a namesake.
+pub(super) fn same_identity(record: &Record, patch: &Value) -> Result<(), Refusal> {
+    match text(patch, "/metadata/uid") {
+        Some(uid) if Some(uid) != text(&record.body, "/metadata/uid") => {
+            Err(Refusal::new(OTHER_UID, "metadata.uid: field is immutable"))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// An object on its way out takes no new finalizers.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use butler_runtime::{
-    api_server::{ApiError, ApiServer, Part, Preconditions},
+    api_server::{ApiError, ApiServer, Preconditions},
     fields::{hash_of_intent, managed_hashes},
     object::{Kind, ObjectKey},
 };
@@ -77,7 +77,7 @@ pub(super) async fn run(ground: &dyn Ground, script: Vec<Line>) -> Vec<Observed>
         let object = answer.as_ref().ok().and_then(Clone::clone);
         let version = object
             .as_ref()
-            .map(|object| object["metadata"]["resourceVersion"].clone());
+            .and_then(|object| object.pointer("/metadata/resourceVersion").cloned());
         observed.push(Observed {
             story: line.story,
             answer: answer.map_or_else(|error| format!("{:?}", error.cause), |_| "Ok".to_owned()),
@@ -124,7 +124,7 @@ async fn ask(api: &dyn ApiServer, operation: Operation) -> Result<Option<Value>,
 
 /// Leaves out what differs between any two servers.
 fn comparable(mut object: Value) -> Value {
-    if let Some(metadata) = object["metadata"].as_object_mut() {
+    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
         for name in [
             "uid",
             "resourceVersion",
@@ -193,5 +193,7 @@ fn fill(value: &mut Value, remembered: &Remembered) {
     }
 }
 
-/// The status part, for scripts.
-pub(super) const STATUS: Part = Part::Status;
+/// Both worlds must match the one record.
+pub(super) fn assert_as_recorded(observed: &[Observed]) {
+    insta::assert_yaml_snapshot!("observed", observed);
+}

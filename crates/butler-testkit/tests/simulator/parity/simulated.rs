@@ -10,7 +10,7 @@ use butler_testkit::simulator::{ObjectStore, SimulatedApiServer};
 use futures::{FutureExt, executor::block_on, future::BoxFuture};
 
 use super::{
-    runner::{Ground, run},
+    runner::{Ground, assert_as_recorded, run},
     script::script,
 };
 
@@ -42,5 +42,5 @@ fn the_simulator_answers_as_recorded() {
         store,
     };
     let observed = block_on(run(&ground, script()));
-    insta::assert_yaml_snapshot!("observed", observed);
+    assert_as_recorded(&observed);
 }
