@@ -28,7 +28,7 @@ use super::{
 /// How many objects a process works on at the same time.
 const WORKERS: usize = 4;
 /// What a pass that was cut off is told to have exceeded.
-const DEADLINE: Duration = Duration::from_secs(60);
+const DEADLINE: Duration = Duration::from_mins(1);
 
 /// A controller, over all lives of its process.
 pub(super) struct ControllerActor<R: Reconciler> {

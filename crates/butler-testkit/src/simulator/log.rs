@@ -22,6 +22,7 @@ impl Log {
     }
 
     /// The last lines.
+    #[must_use]
     pub fn tail(&self, lines: usize) -> Self {
         let start = self.0.len().saturating_sub(lines);
         Self(self.0.iter().skip(start).cloned().collect())

@@ -1,6 +1,9 @@
 //! How a run of a simulation ended.
 
-use std::fmt;
+use std::{fmt, sync::Arc};
+
+use butler_runtime::object::Kind;
+use serde_json::Value;
 
 use super::{log::Log, operation::WriteRequest, store::ObjectStore};
 
@@ -16,6 +19,11 @@ pub struct Outcome {
 }
 
 impl Outcome {
+    /// The objects of a kind, in the order of their keys.
+    pub fn objects(&self, kind: &Kind) -> Vec<Arc<Value>> {
+        self.store.objects(kind)
+    }
+
     /// The write requests of this run by a client or a field manager.
     pub fn writes_by(&self, name: &str) -> Vec<&WriteRequest> {
         let by =

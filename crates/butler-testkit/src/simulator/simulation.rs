@@ -19,7 +19,7 @@ use super::{
 };
 
 /// Timers further away than this do not keep a world from being at rest. Longer than the longest backoff.
-const HORIZON: Duration = Duration::from_secs(600);
+const HORIZON: Duration = Duration::from_mins(10);
 
 type Check = Box<dyn Fn(&ObjectStore) -> Result<(), String>>;
 

@@ -63,7 +63,7 @@ struct Call {
 #[derive(Default)]
 struct Calls {
     next: u64,
-    calls: BTreeMap<u64, Call>,
+    open: BTreeMap<u64, Call>,
     just_sent: Vec<u64>,
 }
 
@@ -98,11 +98,11 @@ impl Wire {
         }
     }
 
-    /// Requests that wait to be handled, with their clients.
+    /// Requests that wait to be handled.
     pub(super) fn sent(&self) -> Vec<u64> {
         let calls = self.calls();
         let sent = calls
-            .calls
+            .open
             .iter()
             .filter(|(_, call)| matches!(call.state, State::Sent(_)));
         sent.map(|(id, _)| *id).collect()
@@ -113,7 +113,7 @@ impl Wire {
         let calls = self.calls();
         ids.iter().any(|id| {
             calls
-                .calls
+                .open
                 .get(id)
                 .is_some_and(|call| matches!(call.state, State::Answered))
         })
@@ -122,7 +122,7 @@ impl Wire {
     /// Which of these requests are not answered and taken yet.
     pub(super) fn still_open(&self, ids: &mut Vec<u64>) {
         let calls = self.calls();
-        ids.retain(|id| calls.calls.contains_key(id));
+        ids.retain(|id| calls.open.contains_key(id));
     }
 
     /// Requests sent since the last call of this.
@@ -132,7 +132,7 @@ impl Wire {
 
     /// Handles a request: gives its client and the words for the log.
     pub(super) fn handle(&self, id: u64, handling: &mut Handling<'_>) -> Option<(String, String)> {
-        let mut call = self.calls().calls.remove(&id)?;
+        let mut call = self.calls().open.remove(&id)?;
         let State::Sent(effect) = call.state else {
             return None;
         };
@@ -142,7 +142,7 @@ impl Wire {
             words.push_str(", nobody hears the answer");
         } else {
             call.state = State::Answered;
-            self.calls().calls.insert(id, call);
+            self.calls().open.insert(id, call);
         }
         Some((client, words))
     }
@@ -150,7 +150,7 @@ impl Wire {
     /// Decides the fate of requests whose callers are gone: never sent, or on their way all the same.
     pub(super) fn settle_abandoned(&self, random: &mut SmallRng) {
         self.calls()
-            .calls
+            .open
             .retain(|_, call| !call.abandoned || random.random_bool(0.5));
     }
 }
@@ -180,7 +180,7 @@ impl<T> Future for Reply<T> {
             let mut calls = self.wire.calls();
             let id = calls.next;
             calls.next += 1;
-            calls.calls.insert(id, call);
+            calls.open.insert(id, call);
             calls.just_sent.push(id);
             drop(calls);
             self.id = Some(id);
@@ -195,7 +195,7 @@ impl<T> Future for Reply<T> {
             return Poll::Pending;
         };
         if let Some(id) = self.id.take() {
-            self.wire.calls().calls.remove(&id);
+            self.wire.calls().open.remove(&id);
         }
         Poll::Ready(answer)
     }
@@ -207,9 +207,9 @@ impl<T> Drop for Reply<T> {
             return;
         };
         let mut calls = self.wire.calls();
-        match calls.calls.get_mut(&id) {
+        match calls.open.get_mut(&id) {
             Some(call) if matches!(call.state, State::Sent(_)) => call.abandoned = true,
-            Some(_) => drop(calls.calls.remove(&id)),
+            Some(_) => drop(calls.open.remove(&id)),
             None => {}
         }
     }

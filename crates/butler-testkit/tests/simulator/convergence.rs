@@ -22,7 +22,7 @@ fn kind() -> Kind {
 fn undecided_user() -> Vec<(Moment, Deed)> {
     let say = |text: &'static str| {
         Deed::edit(kind(), greeting_key(), move |body| {
-            body["spec"]["text"] = text.into()
+            body["spec"]["text"] = text.into();
         })
     };
     vec![

@@ -159,7 +159,7 @@ fn a_late_write_of_a_dead_process_leaks_what_has_no_owner_reference() {
             ],
         );
         let outcome = simulation.run(STEPS).map_err(|failed| failed.to_string())?;
-        let left = outcome.store.objects(&Kind::of::<ConfigMap>()).len();
+        let left = outcome.objects(&Kind::of::<ConfigMap>()).len();
         if left == 0 {
             Ok(())
         } else {

@@ -1,4 +1,4 @@
-//! A controller to try the simulator with: a Greeting is shown in a ConfigMap of the same name.
+//! A controller to try the simulator with: a Greeting is shown in a `ConfigMap` of the same name.
 
 use butler_runtime::{
     cache::Owned,
@@ -48,7 +48,7 @@ pub(crate) struct Greeter {
     pub(crate) owner_references: bool,
 }
 
-/// Whether the ConfigMap is there.
+/// Whether the `ConfigMap` is there.
 pub(crate) struct Shown(bool);
 
 impl Reconciler for Greeter {
@@ -123,6 +123,7 @@ pub(crate) fn world(seed: u64) -> Simulation {
     let mut simulation = Simulation::new(seed);
     let namespace = json!({ "metadata": { "name": NAMESPACE } });
     let namespace = Operation::create(Kind::of::<Namespace>(), namespace);
-    simulation.store_mut().perform("admin", namespace).unwrap();
+    let created = simulation.store_mut().perform("admin", namespace);
+    created.expect("an empty store takes a namespace");
     simulation
 }

@@ -238,7 +238,7 @@ fn merged_items(live: &Parts<'_, '_>, config: &Parts<'_, '_>) -> Vec<Value> {
                 left = rest;
             }
             (Some(((name, ..), rest)), _) if next_shared.is_none_or(|(next, ..)| next != name) => {
-                left = rest
+                left = rest;
             }
             (_, Some(((name, inner, value), rest))) => {
                 let known = find(live, name).and_then(|index| live.get(index));

@@ -57,7 +57,7 @@ impl ObjectStore {
             return Err(Refusal::new(Cause::Invalid, message));
         }
         same_object(&before, text(body, "/metadata/uid"), version)?;
-        self.update(client, kind, key, &before, body.clone())
+        self.update(client, kind, key, &before, body)
     }
 
     pub(super) fn merge(
@@ -72,7 +72,7 @@ impl ObjectStore {
         same_identity(&before, patch)?;
         let mut body = before.body.clone();
         lay_over(&mut body, patch);
-        self.update(client, kind, key, &before, body)
+        self.update(client, kind, key, &before, &body)
     }
 
     /// Writes the status as a controller that does not apply would.
@@ -92,12 +92,12 @@ impl ObjectStore {
         kind: &Kind,
         key: &ObjectKey,
         before: &Record,
-        body: Value,
+        body: &Value,
     ) -> Result<Arc<Value>, Refusal> {
-        let mut body = without_nulls(&body);
+        let mut body = without_nulls(body);
         match (before.body.get("status"), body.as_object_mut()) {
             (Some(status), Some(object)) => {
-                drop(object.insert("status".to_owned(), status.clone()))
+                drop(object.insert("status".to_owned(), status.clone()));
             }
             (None, Some(object)) => drop(object.remove("status")),
             (_, None) => return Err(Refusal::new(Cause::Invalid, "the body is not an object")),

@@ -19,7 +19,7 @@ use super::{
 };
 
 /// Kubernetes clears away in its own time; the garbage collector looks for new kinds only now and then.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_mins(2);
 
 struct Real {
     client: Client,
@@ -89,7 +89,7 @@ fn definition(kind: Kind) -> CustomResourceDefinition {
             }],
         },
     });
-    serde_json::from_value(body).unwrap()
+    serde_json::from_value(body).expect("the definition fits its type")
 }
 
 #[tokio::test(flavor = "multi_thread")]
