@@ -35,6 +35,7 @@ mod options;
 pub mod process;
 mod server;
 mod show;
+pub mod simulator;
 pub mod skip;
 mod supervisor;
 

@@ -1,0 +1,7 @@
+//! The simulator: its store, its scheduler, and its likeness to a real API server.
+
+mod convergence;
+mod faults_found;
+mod parity;
+mod store;
+mod toy;
