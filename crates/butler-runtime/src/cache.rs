@@ -4,7 +4,7 @@
 //! fed by watches on a real API server ([`crate::watch`]) and by the simulator, which delays events to make them stale.
 
 use std::{
-    any::{Any, TypeId},
+    any::{Any, TypeId, type_name},
     collections::{BTreeMap, BTreeSet},
     marker::PhantomData,
     sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
@@ -500,7 +500,8 @@ impl<P: Projection> AnyStore for Store<P> {
 /// All caches of a process: one store, and so one watch, per projection, however many controllers read it.
 #[derive(Default)]
 pub struct Caches {
-    stores: RwLock<BTreeMap<TypeId, Arc<dyn AnyStore>>>,
+    // By name first, so that the order does not depend on the build.
+    stores: RwLock<BTreeMap<(&'static str, TypeId), Arc<dyn AnyStore>>>,
 }
 
 impl Caches {
@@ -508,7 +509,7 @@ impl Caches {
     pub fn store<P: Projection>(&self) -> Arc<Store<P>> {
         let mut stores = write(&self.stores);
         let store = stores
-            .entry(TypeId::of::<P>())
+            .entry((type_name::<P>(), TypeId::of::<P>()))
             .or_insert_with(|| Arc::new(Store::<P>::default()));
         // The key is the projection's own type, so the downcast holds.
         Arc::clone(store).into_any().downcast().unwrap_or_default()

@@ -278,12 +278,18 @@ fn cause_of(status: &Status) -> Cause {
         let causes = status.details.iter().flat_map(|details| &details.causes);
         causes.clone().any(|cause| cause.reason == reason)
     };
+    let about = |field: &str| {
+        let causes = status.details.iter().flat_map(|details| &details.causes);
+        causes.clone().any(|cause| cause.field == field)
+    };
     match (status.code, status.reason.as_str()) {
         (404, _) => Cause::NotFound,
         (409, "AlreadyExists") => Cause::AlreadyExists,
         (409, _) => Cause::Conflict,
         (403, _) if because("NamespaceTerminating") => Cause::NamespaceTerminating,
         (403, _) => Cause::Forbidden,
+        // The body names a UID and the object of that name has another: ours is gone.
+        (422, _) if about("metadata.uid") => Cause::Conflict,
         (400 | 422, _) => Cause::Invalid,
         _ => Cause::Unavailable,
     }

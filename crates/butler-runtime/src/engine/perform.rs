@@ -11,9 +11,9 @@ use serde_json::{Value, json};
 
 use super::{Engine, memory::Applied, status_of};
 use crate::{
-    api_server::{ApiServer, Part, Preconditions},
+    api_server::{ApiError, ApiServer, Cause, Part, Preconditions},
     cache::{AnyStore, Cached, Facts, Whole},
-    failure::Failure,
+    failure::{Class, Failure},
     fields::hash_of_intent,
     object::{Kind, Manifest, ObjectKey, text},
     plan::{Note, Plan, Prune},
@@ -154,10 +154,13 @@ impl<'a, R: Reconciler> Hands<'a, R> {
             }
         }
         self.writes += 1;
-        let written = self
-            .recorder
-            .apply(kind, key, part, &engine.manager, body)
-            .await?;
+        let written = self.recorder.apply(kind, key, part, &engine.manager, body).await;
+        let written = written.map_err(|error| self.understood(kind, key, error))?;
+        let itself = *kind == engine.kind && key == self.key();
+        if itself && text(&written, "/metadata/uid") != Some(self.uid()) {
+            // A status is written to whatever has the name. A namesake gets its own by its own pass.
+            return Err(self.gone());
+        }
         let resource_version = text(&written, "/metadata/resourceVersion")
             .unwrap_or_default()
             .to_owned();
@@ -226,10 +229,20 @@ impl<'a, R: Reconciler> Hands<'a, R> {
             "finalizers": finalizers,
         } });
         self.writes += 1;
-        self.recorder
-            .merge(&self.engine.kind, self.key(), patch)
-            .await?;
+        let merged = self.recorder.merge(&self.engine.kind, self.key(), patch).await;
+        merged.map_err(|error| self.understood(&self.engine.kind, self.key(), error))?;
         Ok(())
+    }
+
+    /// That the object itself is not there is not a failure: the watch is about to tell.
+    fn understood(&self, kind: &Kind, key: &ObjectKey, error: ApiError) -> Failure {
+        let itself = *kind == self.engine.kind && key == self.key();
+        if itself && error.cause == Cause::NotFound { self.gone() } else { error.into() }
+    }
+
+    fn gone(&self) -> Failure {
+        let message = format!("{} {} is gone", self.engine.kind, self.key());
+        Failure { class: Class::Stale, reason: reasons::OBSERVE_FAILED, message }
     }
 
     fn label_as_owned(&self, body: &mut Value) {

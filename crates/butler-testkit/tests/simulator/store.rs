@@ -137,7 +137,7 @@ fn a_write_with_an_old_version_or_another_uid_is_a_conflict() {
             &mut store,
             Operation::apply(kind.clone(), "m", stranger.clone())
         ),
-        Err(Cause::Invalid)
+        Err(Cause::Conflict)
     );
     let uid = Preconditions {
         uid: Some("other".into()),

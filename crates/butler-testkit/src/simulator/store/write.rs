@@ -161,7 +161,7 @@ pub(super) fn same_object(
 }
 
 /// What a patch or an apply that names another UID is refused with. A replacement or a deletion is refused as a conflict.
-const OTHER_UID: Cause = Cause::Invalid;
+const OTHER_UID: Cause = Cause::Conflict;
 
 /// Refuses a patch or an apply that means a namesake.
 pub(super) fn same_identity(record: &Record, patch: &Value) -> Result<(), Refusal> {

@@ -2,6 +2,7 @@
 //!
 //! The script is data, the runner knows only the port, and what was observed is one committed file that both must match.
 
+mod real;
 mod runner;
 mod script;
 mod simulated;
