@@ -4,6 +4,7 @@
 //! `observe.rs` reads, `plan.rs` decides. [`run`] wires them into a process. What several controllers read of a kind is in
 //! [`projections`], so that they share one watch.
 
+pub mod admission;
 pub mod butler_config;
 pub mod metrics;
 pub mod projections;

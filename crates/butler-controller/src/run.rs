@@ -4,14 +4,15 @@ use std::{fmt, net::SocketAddr, path::PathBuf, str::FromStr};
 
 use butler_api::keys::names;
 use butler_runtime::{
+    admission::Reach,
     client::{self, ClientError, Component},
     controller::ControllerSettings,
     leader::LeaseName,
-    manager::{Manager, ManagerError, ManagerOptions},
+    manager::{Manager, ManagerError, ManagerOptions, WebhookOptions},
     shutdown::Shutdown,
 };
 
-use crate::{butler_config::ButlerConfigReconciler, metrics, provider_config::ProviderConfigReconciler};
+use crate::{admission, butler_config::ButlerConfigReconciler, metrics, provider_config::ProviderConfigReconciler};
 
 /// The component's name: its Deployment, ServiceAccount, field manager and user agent.
 pub const COMPONENT: &str = "butler-controller";
@@ -61,9 +62,40 @@ pub struct Arguments {
     /// Work only while holding the lease, so that several replicas can run
     #[arg(long, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true")]
     pub leader_elect: bool,
-    /// The namespace of the lease
+    /// The namespace of the lease and of the webhooks' certificates
     #[arg(long, value_name = "NAMESPACE", env = "POD_NAMESPACE", default_value = names::SYSTEM_NAMESPACE)]
     pub leader_election_namespace: String,
+    /// Review manifests before the API server takes them
+    #[arg(long, value_name = "BOOL", default_value_t = false, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true")]
+    pub enable_webhooks: bool,
+    /// The port webhooks are served on
+    #[arg(long, value_name = "PORT", default_value_t = 9443)]
+    pub webhook_port: u16,
+    /// How the API server reaches the webhooks of a process outside of the cluster; else by the Service
+    /// butler-controller-webhook
+    #[arg(long, value_name = "URL")]
+    pub webhook_url: Option<String>,
+}
+
+/// The Service in front of the webhooks, in the namespace of the component.
+const WEBHOOK_SERVICE: &str = "butler-controller-webhook";
+/// The port of that Service.
+const WEBHOOK_SERVICE_PORT: u16 = 443;
+
+impl Arguments {
+    fn webhooks(&self) -> Option<WebhookOptions> {
+        let namespace = self.leader_election_namespace.clone();
+        let service = || Reach::Service {
+            namespace: namespace.clone(),
+            name: WEBHOOK_SERVICE.to_owned(),
+            port: WEBHOOK_SERVICE_PORT,
+        };
+        self.enable_webhooks.then(|| WebhookOptions {
+            listen: SocketAddr::from(([0, 0, 0, 0], self.webhook_port)),
+            reach: self.webhook_url.clone().map_or_else(service, Reach::Url),
+            namespace: namespace.clone(),
+        })
+    }
 }
 
 /// Why the process ended.
@@ -89,6 +121,9 @@ pub async fn run(arguments: Arguments, version: &str, shutdown: Shutdown) -> Res
     manager.add(ProviderConfigReconciler::default(), ControllerSettings::default());
     metrics::register(manager.metrics(), manager.caches());
 
+    manager.review(admission::webhooks(manager.caches()));
+
+    let webhooks = arguments.webhooks();
     let lease = LeaseName {
         namespace: arguments.leader_election_namespace,
         name: names::CONTROLLER_LEASE.to_owned(),
@@ -97,6 +132,7 @@ pub async fn run(arguments: Arguments, version: &str, shutdown: Shutdown) -> Res
         lease: arguments.leader_elect.then_some(lease),
         health: arguments.health_probe_bind_address.0,
         metrics: arguments.metrics_bind_address.0,
+        webhooks,
         ..ManagerOptions::default()
     };
     manager.run(options, shutdown).await?;

@@ -10,6 +10,7 @@ use rand::RngExt;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    admission::{Admission, AdmissionError, AdmissionSettings, Reach, Webhooks},
     cache::Caches,
     client::Component,
     controller::{AnyController, Controller, ControllerSettings},
@@ -34,6 +35,9 @@ pub enum ManagerError {
     /// A listener failed.
     #[error("could not serve health or metrics")]
     Serve(#[from] ServeError),
+    /// Admission does not work.
+    #[error("could not serve webhooks")]
+    Admission(#[from] AdmissionError),
     /// The leadership was lost.
     #[error("could not keep the leadership")]
     Leader(#[from] LeaderError),
@@ -52,6 +56,19 @@ pub struct ManagerOptions {
     pub health: Option<SocketAddr>,
     /// Where `/metrics` is served.
     pub metrics: Option<SocketAddr>,
+    /// Where webhooks are served; nowhere if absent.
+    pub webhooks: Option<WebhookOptions>,
+}
+
+/// Where webhooks are served and how the API server finds them.
+#[derive(Clone, Debug)]
+pub struct WebhookOptions {
+    /// Where to listen.
+    pub listen: SocketAddr,
+    /// The namespace of the Secret with the certificates.
+    pub namespace: String,
+    /// How the API server reaches us.
+    pub reach: Reach,
 }
 
 /// A process in the making.
@@ -62,6 +79,7 @@ pub struct Manager {
     metrics: Metrics,
     checks: ReadyChecks,
     controllers: Vec<Arc<dyn AnyController>>,
+    webhooks: Webhooks,
 }
 
 impl Manager {
@@ -75,6 +93,7 @@ impl Manager {
             metrics: Metrics::new(),
             checks,
             controllers: Vec::new(),
+            webhooks: Webhooks::new(),
         }
     }
 
@@ -123,13 +142,21 @@ impl Manager {
         }));
     }
 
+    /// Sets what is asked of us before the API server takes a manifest. Every replica answers, leader or not.
+    pub fn review(&mut self, webhooks: Webhooks) {
+        self.webhooks = webhooks;
+    }
+
     /// Runs until the shutdown, or until the leadership is lost.
     pub async fn run(
-        self,
+        mut self,
         options: ManagerOptions,
         shutdown: Shutdown,
     ) -> Result<(), ManagerError> {
         let servers = self.serve(&options, &shutdown).await?;
+        if let Some(webhooks) = options.webhooks.clone() {
+            self.admit(webhooks, &servers, &shutdown).await?;
+        }
         let watches = TaskGroup::new(shutdown.token());
         for store in self.caches.all() {
             let name = format!("watch-{}", store.kind());
@@ -183,6 +210,29 @@ impl Manager {
             });
         }
         Ok(servers)
+    }
+
+    async fn admit(
+        &mut self,
+        options: WebhookOptions,
+        servers: &TaskGroup,
+        shutdown: &Shutdown,
+    ) -> Result<(), ManagerError> {
+        let listener = Listener::bind("webhooks", options.listen).await?;
+        let component = self.component.clone();
+        let settings = AdmissionSettings { component, namespace: options.namespace, reach: options.reach };
+        let webhooks = std::mem::take(&mut self.webhooks);
+        let admission = Admission::new(self.client.clone(), settings, webhooks)?;
+        admission.add_ready_check(&self.checks);
+        let stop = shutdown.clone();
+        servers.spawn("webhooks", async move {
+            if let Err(error) = admission.run(listener, stop.token()).await {
+                // Without webhooks every write of our kinds is refused: better a new start.
+                tracing::error!(%error, "webhooks ended");
+                stop.begin();
+            }
+        });
+        Ok(())
     }
 
     async fn work(&self, options: ManagerOptions, shutdown: &Shutdown) -> Result<(), ManagerError> {

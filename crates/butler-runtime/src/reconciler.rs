@@ -94,6 +94,11 @@ impl Context {
         self.api.as_ref()
     }
 
+    /// All caches that [`Reconciler::sources`] declared.
+    pub fn caches(&self) -> &Caches {
+        &self.caches
+    }
+
     /// A cache that [`Reconciler::sources`] declared.
     pub fn cache<P: Projection>(&self) -> Arc<Store<P>> {
         self.caches.store()

@@ -10,7 +10,7 @@ use butler_api::{
     },
     keys::names,
 };
-use butler_runtime::{cache::{Metadata, Whole}, failure::Failure, object::ObjectKey, reconciler::Context};
+use butler_runtime::{cache::{Caches, Metadata, Whole}, failure::Failure, object::ObjectKey, reconciler::Context};
 use k8s_openapi::api::core::v1::Secret;
 
 use super::{
@@ -47,7 +47,6 @@ pub(super) async fn observe(provider: &ProviderConfig, shapes: &Shapes, context:
     let key = ObjectKey::of(provider);
     let teams = context.cache::<Metadata<Team>>();
     let pool_cache = context.cache::<NetworkPoolFacts>();
-    let users = context.cache::<TenantClusterFacts>().list();
     let mut world = World {
         credentials: credentials(provider, shapes, context).await?,
         team_exists: team(provider).is_some_and(|team| teams.get(&ObjectKey::cluster(team)).is_some()),
@@ -57,9 +56,7 @@ pub(super) async fn observe(provider: &ProviderConfig, shapes: &Shapes, context:
         let facts = pool_cache.get(&pool).map(|pool| pool.value.available);
         world.pools.insert(pool, facts);
     }
-    let default = default_provider(context);
-    let uses = |user: &&TenantClusterFacts| user.provider.as_ref().unwrap_or(&default) == &key;
-    for cluster in users.iter().map(|user| &user.value).filter(uses) {
+    for cluster in users(context.caches(), &key) {
         let usage = world.usage.entry(cluster.team.clone()).or_default();
         usage.clusters = usage.clusters.saturating_add(1);
         usage.nodes = usage.nodes.saturating_add(cluster.workers);
@@ -77,9 +74,17 @@ async fn credentials(provider: &ProviderConfig, shapes: &Shapes, context: &Conte
     shapes.of(provider, &key, &secret.facts.resource_version, context.api()).await.map(Some)
 }
 
+/// The clusters that run on a provider, by name or because it is the default.
+pub(crate) fn users(caches: &Caches, provider: &ObjectKey) -> Vec<TenantClusterFacts> {
+    let default = default_provider(caches);
+    let clusters = caches.store::<TenantClusterFacts>().list();
+    let facts = clusters.iter().map(|cluster| &cluster.value);
+    facts.filter(|cluster| cluster.provider.as_ref().unwrap_or(&default) == provider).cloned().collect()
+}
+
 /// The provider of clusters that name none.
-fn default_provider(context: &Context) -> ObjectKey {
-    let config = context.cache::<Whole<ButlerConfig>>().get(&ObjectKey::cluster(names::BUTLER_CONFIG));
+fn default_provider(caches: &Caches) -> ObjectKey {
+    let config = caches.store::<Whole<ButlerConfig>>().get(&ObjectKey::cluster(names::BUTLER_CONFIG));
     let named = config.as_ref().and_then(|config| config.value.0.spec.default_provider_config_ref.as_ref());
     let name = named.map_or(names::DEFAULT_PROVIDER_CONFIG, |reference| reference.name.as_str());
     ObjectKey::namespaced(names::SYSTEM_NAMESPACE, name)

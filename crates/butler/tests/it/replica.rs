@@ -2,6 +2,7 @@
 
 use std::{
     io::Read,
+    net::TcpListener,
     process::{Child, Command, Stdio},
 };
 
@@ -15,10 +16,26 @@ pub(crate) struct Replica {
 impl Replica {
     /// Starts a replica that is known by this name in the lease.
     pub(crate) fn start(server: &ApiServer, name: &str) -> Self {
+        Self::start_with(server, name, &[])
+    }
+
+    /// The same, with webhooks that the API server reaches on this machine.
+    pub(crate) fn start_with_webhooks(server: &ApiServer, name: &str) -> Self {
+        let port = TcpListener::bind(("127.0.0.1", 0)).and_then(|free| free.local_addr()).unwrap().port();
+        let flags = [
+            "--enable-webhooks".to_owned(),
+            format!("--webhook-port={port}"),
+            format!("--webhook-url=https://127.0.0.1:{port}"),
+        ];
+        Self::start_with(server, name, &flags)
+    }
+
+    fn start_with(server: &ApiServer, name: &str, flags: &[String]) -> Self {
         let child = Command::new(env!("CARGO_BIN_EXE_butler"))
             .args(["controller", "--metrics-bind-address=0", "--health-probe-bind-address=0"])
             .args(["--leader-election-namespace=default", "--kubeconfig"])
             .arg(server.kubeconfig())
+            .args(flags)
             .env("POD_NAME", name)
             .env("BUTLER_LOG_FORMAT", "text")
             .stdin(Stdio::null())
