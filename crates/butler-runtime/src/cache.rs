@@ -174,6 +174,8 @@ pub struct Malformed {
     pub facts: Facts,
     /// Where and why it does not fit.
     pub error: String,
+    /// Its status as it stands.
+    pub status: Value,
 }
 
 /// A change of a cache.
@@ -306,6 +308,7 @@ impl<P: Projection> Store<P> {
     fn put(&self, body: Value) -> Option<Change<P>> {
         let facts = Facts::of(&body);
         let key = facts.key.clone();
+        let status = body.get("status").cloned().unwrap_or_default();
         let projected = P::project(body);
         let mut contents = write(&self.contents);
         contents.saw(&facts.resource_version);
@@ -323,7 +326,7 @@ impl<P: Projection> Store<P> {
                 let error = error.to_string();
                 contents
                     .malformed
-                    .insert(key.clone(), Malformed { facts, error });
+                    .insert(key.clone(), Malformed { facts, error, status });
                 None
             }
         };
@@ -497,11 +500,13 @@ impl<P: Projection> AnyStore for Store<P> {
     }
 }
 
+/// Tells projections apart: by name first, so that their order does not depend on the build.
+type ProjectionId = (&'static str, TypeId);
+
 /// All caches of a process: one store, and so one watch, per projection, however many controllers read it.
 #[derive(Default)]
 pub struct Caches {
-    // By name first, so that the order does not depend on the build.
-    stores: RwLock<BTreeMap<(&'static str, TypeId), Arc<dyn AnyStore>>>,
+    stores: RwLock<BTreeMap<ProjectionId, Arc<dyn AnyStore>>>,
 }
 
 impl Caches {

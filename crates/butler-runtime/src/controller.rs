@@ -31,7 +31,7 @@ impl Default for ControllerSettings {
     fn default() -> Self {
         Self {
             workers: 4,
-            deadline: Duration::from_secs(60),
+            deadline: Duration::from_mins(1),
         }
     }
 }

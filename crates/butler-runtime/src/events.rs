@@ -140,10 +140,10 @@ mod tests {
     #[test]
     fn a_note_is_fresh_once_and_again_after_it_went_away() {
         let mut published = Published::default();
-        let note = Note::warning("Broken", "it is broken");
-        assert_eq!(published.fresh(std::slice::from_ref(&note)), [note.clone()]);
-        assert_eq!(published.fresh(std::slice::from_ref(&note)), []);
+        let notes = [Note::warning("Broken", "it is broken")];
+        assert_eq!(published.fresh(&notes), notes);
+        assert_eq!(published.fresh(&notes), []);
         assert_eq!(published.fresh(&[]), []);
-        assert_eq!(published.fresh(std::slice::from_ref(&note)), [note]);
+        assert_eq!(published.fresh(&notes), notes);
     }
 }

@@ -18,6 +18,7 @@ const PATIENCE: SignedDuration = SignedDuration::from_secs(10);
 /// What was applied last: applying the same again to the same version changes nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Applied {
+    pub(super) manager: String,
     pub(super) intent: IntentHash,
     pub(super) resource_version: String,
 }

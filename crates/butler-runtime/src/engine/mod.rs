@@ -26,6 +26,7 @@ use crate::{
     cache::{AnyStore, Cached, Caches, Malformed, Whole},
     events::{Subject, publish},
     failure::{Class, Failure},
+    fields::hash_of_intent,
     object::{Kind, ObjectKey},
     plan::{Next, Note, Plan},
     reconciler::{Context, Enqueue, Objects, Reconciler, Sources},
@@ -218,7 +219,7 @@ impl<R: Reconciler> Engine<R> {
     ) -> Report {
         let before = hands.status();
         let status = status::compose(json!(plan.status), &before, hands.generation(), None, now);
-        if let Err(failure) = hands.write_status(status).await {
+        if let Err(failure) = hands.write_status(&self.manager, &status).await {
             return self.fail(hands, failure);
         }
         self.tell(hands, &plan.notes, now).await;
@@ -239,9 +240,13 @@ impl<R: Reconciler> Engine<R> {
     ) -> Report {
         if failure.class != Class::Stale {
             let before = hands.status();
-            let status = plan.map_or_else(|| before.clone(), |plan| json!(plan.status));
+            let (manager, status) = match plan {
+                Some(plan) => (self.manager.clone(), json!(plan.status)),
+                // Without a plan we only know that it failed. What the status said before stays, whoever said it.
+                None => (format!("{}/failure", self.manager), json!({})),
+            };
             let status = status::compose(status, &before, hands.generation(), Some(&failure), now);
-            if let Err(error) = hands.write_status(status).await {
+            if let Err(error) = hands.write_status(&manager, &status).await {
                 tracing::warn!(%error, "could not show a failure in the status");
             }
             let mut notes = plan.map(|plan| plan.notes.clone()).unwrap_or_default();
@@ -273,7 +278,7 @@ impl<R: Reconciler> Engine<R> {
 
     async fn pause(&self, hands: &mut Hands<'_, R>, now: Timestamp) -> Report {
         let status = status::paused(&hands.status(), hands.generation(), now);
-        match hands.write_status(status).await {
+        match hands.write_status(&format!("{}/pause", self.manager), &status).await {
             Ok(()) => self.concluded(hands, Verdict::AwaitChange),
             Err(failure) => self.fail(hands, failure),
         }
@@ -300,30 +305,16 @@ impl<R: Reconciler> Engine<R> {
     ) -> Report {
         let manager = format!("{}/malformed", self.manager);
         let failure = Failure::terminal(reasons::MALFORMED, malformed.error.clone());
-        // The message alone decides: the time in the condition must not make it look new at every restart.
-        let told = self.remember(key, |memory| {
-            memory
-                .published
-                .fresh(&[Note::warning(reasons::MALFORMED, &malformed.error)])
-                .is_empty()
-        });
-        if told || malformed.facts.applied(&manager, Part::Status).is_some() {
-            return Report { failure: Some(failure), ..Report::quiet(Verdict::AwaitChange) };
+        let quiet = Report { failure: Some(failure), ..Report::quiet(Verdict::AwaitChange) };
+        let status = status::malformed(&malformed.error, &malformed.status, now);
+        let body = status_body(&self.kind, key, &malformed.facts.uid, &status);
+        if malformed.facts.applied(&manager, Part::Status) == Some(hash_of_intent(&body)) {
+            return quiet;
         }
-        let body = json!({
-            "apiVersion": self.kind.api_version(),
-            "kind": self.kind.kind,
-            "metadata": { "name": key.name, "namespace": key.namespace, "uid": malformed.facts.uid },
-            "status": status::malformed(&malformed.error, now),
-        });
-        if let Err(error) = self
-            .api
-            .apply(&self.kind, key, Part::Status, &manager, body)
-            .await
-        {
+        if let Err(error) = self.api.apply(&self.kind, key, Part::Status, &manager, body).await {
             tracing::warn!(%error, %key, "could not tell an object that it is malformed");
         }
-        Report { writes: 1, failure: Some(failure), ..Report::quiet(Verdict::AwaitChange) }
+        Report { writes: 1, ..quiet }
     }
 
     fn memories(&self) -> MutexGuard<'_, BTreeMap<ObjectKey, Memory>> {
@@ -333,6 +324,20 @@ impl<R: Reconciler> Engine<R> {
     fn remember<T>(&self, key: &ObjectKey, with: impl FnOnce(&mut Memory) -> T) -> T {
         with(self.memories().entry(key.clone()).or_default())
     }
+}
+
+/// The body of a status write. Of the object it names no more than is needed to find that very one.
+fn status_body(kind: &Kind, key: &ObjectKey, uid: &str, status: &Value) -> Value {
+    let mut body = json!({
+        "apiVersion": kind.api_version(),
+        "kind": kind.kind,
+        "metadata": { "name": key.name, "uid": uid },
+        "status": status,
+    });
+    if let Some(namespace) = &key.namespace {
+        body["metadata"]["namespace"] = namespace.clone().into();
+    }
+    body
 }
 
 /// The status of a typed object as JSON.

@@ -9,7 +9,7 @@ use butler_api::{
 use kube::{Resource, ResourceExt};
 use serde_json::{Value, json};
 
-use super::{Engine, memory::Applied, status_of};
+use super::{Engine, memory::Applied, status_body, status_of};
 use crate::{
     api_server::{ApiError, ApiServer, Cause, Part, Preconditions},
     cache::{AnyStore, Cached, Facts, Whole},
@@ -28,6 +28,14 @@ pub(super) struct Hands<'a, R: Reconciler> {
     recorder: Arc<Recorder>,
     writes: usize,
     told: Vec<Note>,
+}
+
+/// What is applied, and in whose name.
+struct Target<'a> {
+    kind: &'a Kind,
+    key: &'a ObjectKey,
+    part: Part,
+    manager: &'a str,
 }
 
 impl<'a, R: Reconciler> Hands<'a, R> {
@@ -110,69 +118,60 @@ impl<'a, R: Reconciler> Hands<'a, R> {
             self.label_as_owned(&mut body);
             self.store_of(&manifest.kind)?.facts(&manifest.key)
         };
-        self.apply_unless_unchanged(&manifest.kind, &manifest.key, Part::Object, body, facts)
-            .await
+        let engine = self.engine;
+        let target = Target {
+            kind: &manifest.kind,
+            key: &manifest.key,
+            part: Part::Object,
+            manager: &engine.manager,
+        };
+        self.apply_unless_unchanged(target, body, facts).await
     }
 
-    /// Writes the status, unless it says so already.
-    pub(super) async fn write_status(&mut self, status: Value) -> Result<(), Failure> {
+    /// Writes what `manager` has to say in the status, unless it says so already.
+    pub(super) async fn write_status(&mut self, manager: &str, status: &Value) -> Result<(), Failure> {
         let engine = self.engine;
         let key = self.key().clone();
-        let body = json!({
-            "apiVersion": engine.kind.api_version(),
-            "kind": engine.kind.kind,
-            "metadata": { "name": key.name, "namespace": key.namespace, "uid": self.uid() },
-            "status": status,
-        });
+        let body = status_body(&engine.kind, &key, self.uid(), status);
         let facts = Some(self.cached.facts.clone());
-        self.apply_unless_unchanged(&engine.kind, &key, Part::Status, body, facts)
-            .await
+        let target = Target { kind: &engine.kind, key: &key, part: Part::Status, manager };
+        self.apply_unless_unchanged(target, body, facts).await
     }
 
     /// The skip rule: what we applied last to this very version, or what our managed fields say already, is not applied again.
     async fn apply_unless_unchanged(
         &mut self,
-        kind: &Kind,
-        key: &ObjectKey,
-        part: Part,
+        target: Target<'_>,
         body: Value,
         facts: Option<Facts>,
     ) -> Result<(), Failure> {
         let engine = self.engine;
+        let Target { kind, key, part, manager } = target;
         let intent = hash_of_intent(&body);
         let slot = (kind.clone(), key.clone(), part);
         if let Some(facts) = facts {
             let applied = Applied {
+                manager: manager.to_owned(),
                 intent,
                 resource_version: facts.resource_version.clone(),
             };
-            let remembered = engine.remember(self.key(), |memory| {
-                memory.applied.get(&slot) == Some(&applied)
-            });
-            if remembered || facts.applied(&engine.manager, part) == Some(intent) {
+            let remembered =
+                engine.remember(self.key(), |memory| memory.applied.get(&slot) == Some(&applied));
+            if remembered || facts.applied(manager, part) == Some(intent) {
                 return Ok(());
             }
         }
         self.writes += 1;
-        let written = self.recorder.apply(kind, key, part, &engine.manager, body).await;
+        let written = self.recorder.apply(kind, key, part, manager, body).await;
         let written = written.map_err(|error| self.understood(kind, key, error))?;
         let itself = *kind == engine.kind && key == self.key();
         if itself && text(&written, "/metadata/uid") != Some(self.uid()) {
             // A status is written to whatever has the name. A namesake gets its own by its own pass.
             return Err(self.gone());
         }
-        let resource_version = text(&written, "/metadata/resourceVersion")
-            .unwrap_or_default()
-            .to_owned();
-        engine.remember(self.key(), |memory| {
-            memory.applied.insert(
-                slot,
-                Applied {
-                    intent,
-                    resource_version,
-                },
-            )
-        });
+        let resource_version = text(&written, "/metadata/resourceVersion").unwrap_or_default().to_owned();
+        let applied = Applied { manager: manager.to_owned(), intent, resource_version };
+        engine.remember(self.key(), |memory| memory.applied.insert(slot, applied));
         Ok(())
     }
 

@@ -18,56 +18,43 @@ pub(super) fn compose(
     now: Timestamp,
 ) -> Value {
     let previous = conditions_of(before);
-    let said = Conditions::since(&previous, generation, now);
+    let mut said = Conditions::since(&previous, generation, now);
+    if previous.iter().any(|condition| condition.type_ == types::PAUSED) {
+        // It was said by another manager of ours; taking it over is how it is taken back.
+        said = said.say(types::PAUSED, false, reasons::NOT_PAUSED, "");
+    }
     let said = match failure {
         None => said.say(types::RECONCILED, true, reasons::SUCCEEDED, ""),
         Some(failure) => said.say(types::RECONCILED, false, failure.reason, &failure.message),
     };
-    set(
-        &mut status,
-        &[types::PAUSED, types::RECONCILED],
-        said.finish(),
-    );
+    set(&mut status, said.finish());
     observe_generation(&mut status, generation);
     status
 }
 
-/// The status of an object that is paused: as it was, and that it is paused.
+/// What is said of an object that is paused, beside what its status said before.
 pub(super) fn paused(before: &Value, generation: Option<i64>, now: Timestamp) -> Value {
-    let mut status = before.clone();
     let previous = conditions_of(before);
-    let message = format!(
-        "remove the annotation {} to go on",
-        butler_api::keys::annotations::PAUSED
-    );
-    let said = Conditions::since(&previous, generation, now).say(
-        types::PAUSED,
-        true,
-        reasons::PAUSED,
-        message,
-    );
-    set(&mut status, &[types::PAUSED], said.finish());
-    status
+    let message = format!("remove the annotation {} to go on", butler_api::keys::annotations::PAUSED);
+    let said = Conditions::since(&previous, generation, now);
+    json!({ "conditions": said.say(types::PAUSED, true, reasons::PAUSED, message).finish() })
 }
 
-/// The status of an object that does not fit its type: that, and nothing else.
-pub(super) fn malformed(error: &str, now: Timestamp) -> Value {
+/// What is said of an object that does not fit its type, beside what its status said before.
+pub(super) fn malformed(error: &str, before: &Value, now: Timestamp) -> Value {
+    let previous = conditions_of(before);
     let message = format!("the object cannot be read: {error}; correct the named field");
-    let said = Conditions::since(&[], None, now).say(
-        types::RECONCILED,
-        false,
-        reasons::MALFORMED,
-        message,
-    );
-    json!({ "conditions": said.finish() })
+    let said = Conditions::since(&previous, None, now);
+    json!({ "conditions": said.say(types::RECONCILED, false, reasons::MALFORMED, message).finish() })
 }
 
-fn set(status: &mut Value, replaced: &[&str], said: Vec<Condition>) {
+/// Puts the engine's conditions beside those of the plan.
+fn set(status: &mut Value, said: Vec<Condition>) {
     if !status.is_object() {
         *status = json!({});
     }
     let mut conditions = conditions_of(status);
-    conditions.retain(|condition| !replaced.contains(&condition.type_.as_str()));
+    conditions.retain(|condition| said.iter().all(|ours| ours.type_ != condition.type_));
     conditions.extend(said);
     status["conditions"] = json!(conditions);
 }
@@ -119,28 +106,29 @@ mod tests {
     }
 
     #[test]
-    fn a_paused_object_keeps_its_status_and_says_so() {
+    fn a_paused_object_says_nothing_but_that() {
         let before = json!({ "ready": true, "observedGeneration": 1 });
         let status = paused(&before, Some(2), Timestamp::UNIX_EPOCH);
-        assert_eq!(status["ready"], true);
-        assert_eq!(status["observedGeneration"], 1);
+        assert_eq!(status.as_object().map(serde_json::Map::len), Some(1));
         assert_eq!(status["conditions"][0]["type"], types::PAUSED);
     }
 
     #[test]
-    fn a_composed_status_is_no_longer_paused() {
+    fn an_object_that_goes_on_says_that_it_is_no_longer_paused() {
         let before = paused(&json!({}), Some(2), Timestamp::UNIX_EPOCH);
-        let status = compose(
-            before.clone(),
-            &before,
-            Some(2),
-            None,
-            Timestamp::UNIX_EPOCH,
-        );
-        let types: Vec<_> = conditions_of(&status)
+        let status = compose(json!({}), &before, Some(2), None, Timestamp::UNIX_EPOCH);
+        let said: Vec<_> = conditions_of(&status)
             .into_iter()
-            .map(|condition| condition.type_)
+            .map(|condition| (condition.type_, condition.status))
             .collect();
-        assert_eq!(types, [types::RECONCILED]);
+        let expected = [(types::PAUSED, "False"), (types::RECONCILED, "True")];
+        assert_eq!(said, expected.map(|(type_, status)| (type_.to_owned(), status.to_owned())));
+    }
+
+    #[test]
+    fn a_malformed_object_is_told_the_same_at_every_look() {
+        let first = malformed("spec.size: expected an integer", &json!({}), Timestamp::UNIX_EPOCH);
+        let later = Timestamp::from_second(99).unwrap();
+        assert_eq!(malformed("spec.size: expected an integer", &first, later), first);
     }
 }
