@@ -9,3 +9,5 @@ pub mod metrics;
 pub mod projections;
 pub mod provider_config;
 pub mod run;
+#[cfg(test)]
+mod testing;

@@ -28,7 +28,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Namespace, Secret};
 
 use crate::projections::TenantClusterFacts;
-pub use observe::World;
+pub use observe::{NamespaceState, World};
 
 /// The controller of [`ButlerConfig`].
 #[derive(Clone, Copy, Debug, Default)]

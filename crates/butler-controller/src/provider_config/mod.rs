@@ -34,7 +34,7 @@ use k8s_openapi::api::core::v1::Secret;
 
 use crate::projections::{NetworkPoolFacts, TenantClusterFacts};
 pub use credentials::CredentialsShape;
-pub use observe::World;
+pub use observe::{Usage, World};
 
 /// The controller of [`ProviderConfig`].
 #[derive(Debug, Default)]
