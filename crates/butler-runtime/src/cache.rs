@@ -10,10 +10,13 @@ use std::{
     sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
 };
 
-use butler_api::keys::labels;
+use butler_api::{
+    conditions::{reasons, types},
+    keys::labels,
+};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, Error as _};
 use serde_json::Value;
 use tokio::sync::watch;
 
@@ -69,8 +72,16 @@ impl<K: Cacheable> Projection for Whole<K> {
         if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
             metadata.remove("managedFields");
         }
-        serde_json::from_value(object).map(Self)
+        serde_path_to_error::deserialize(object).map(Self).map_err(with_path)
     }
+}
+
+/// The same error with the field it is about.
+fn with_path(error: serde_path_to_error::Error<serde_json::Error>) -> serde_json::Error {
+    let path = error.path().to_string();
+    let error = error.into_inner();
+    // At the root, the path is a mere dot.
+    if path == "." { error } else { serde_json::Error::custom(format!("{path}: {error}")) }
 }
 
 /// The metadata of any object of a kind.
@@ -174,6 +185,17 @@ pub struct Malformed {
     pub facts: Facts,
     /// Where and why it does not fit.
     pub error: String,
+    /// What its status says about that, if it does.
+    pub told: Option<String>,
+}
+
+/// The words of the condition by which an object is told that it does not fit.
+fn told_malformed(object: &Value) -> Option<String> {
+    let mut conditions = object.pointer("/status/conditions")?.as_array()?.iter();
+    let told = conditions.find(|condition| {
+        condition["type"] == types::RECONCILED && condition["reason"] == reasons::MALFORMED
+    })?;
+    text(told, "/message").map(str::to_owned)
 }
 
 /// A change of a cache.
@@ -306,6 +328,7 @@ impl<P: Projection> Store<P> {
     fn put(&self, body: Value) -> Option<Change<P>> {
         let facts = Facts::of(&body);
         let key = facts.key.clone();
+        let told = told_malformed(&body);
         let projected = P::project(body);
         let mut contents = write(&self.contents);
         contents.saw(&facts.resource_version);
@@ -323,7 +346,7 @@ impl<P: Projection> Store<P> {
                 let error = error.to_string();
                 contents
                     .malformed
-                    .insert(key.clone(), Malformed { facts, error });
+                    .insert(key.clone(), Malformed { facts, error, told });
                 None
             }
         };

@@ -24,7 +24,7 @@ use crate::{
     api_server::{ApiServer, Part},
     backoff::Backoff,
     cache::{AnyStore, Cached, Caches, Malformed, Whole},
-    events::{Subject, publish},
+    events::{Published, Subject, publish},
     failure::{Class, Failure},
     object::{Kind, ObjectKey},
     plan::{Next, Note, Plan},
@@ -73,6 +73,8 @@ pub struct Engine<R: Reconciler> {
     caches: Arc<Caches>,
     objects: Objects<R::Object>,
     owned: Vec<Arc<dyn AnyStore>>,
+    /// Every cache this controller reads, its own objects' included.
+    watched: Vec<Arc<dyn AnyStore>>,
     backoff: Backoff,
     memories: Mutex<BTreeMap<ObjectKey, Memory>>,
     random: Mutex<SmallRng>,
@@ -91,7 +93,7 @@ impl<R: Reconciler> Engine<R> {
     ) -> Self {
         let mut sources = Sources::new(&caches, enqueue);
         reconciler.sources(&mut sources);
-        let (objects, owned) = sources.into_parts();
+        let (objects, owned, watched) = sources.into_parts();
         Self {
             manager: format!("{component}/{}", R::NAME),
             kind: Kind::of::<R::Object>(),
@@ -100,6 +102,7 @@ impl<R: Reconciler> Engine<R> {
             caches,
             objects,
             owned,
+            watched,
             backoff: Backoff::default(),
             memories: Mutex::default(),
             random: Mutex::new(SmallRng::seed_from_u64(seed)),
@@ -134,7 +137,7 @@ impl<R: Reconciler> Engine<R> {
         if let Some(left) = self.remember(key, |memory| memory.caches_behind(now)) {
             return Report::quiet(Verdict::After(left.unsigned_abs()));
         }
-        let recorder = Recorder::new(Arc::clone(&self.api), Arc::clone(&self.caches));
+        let recorder = Recorder::new(Arc::clone(&self.api), self.watched.clone());
         let mut hands = Hands::new(self, &cached, &recorder);
         let report = self.pass_with(&cached, &mut hands, now).await;
         self.remember(key, |memory| memory.await_writes(recorder.take(), now));
@@ -146,7 +149,7 @@ impl<R: Reconciler> Engine<R> {
         let Some(cached) = self.objects.get(key) else {
             return Report::quiet(Verdict::Forget);
         };
-        let recorder = Recorder::new(Arc::clone(&self.api), Arc::clone(&self.caches));
+        let recorder = Recorder::new(Arc::clone(&self.api), self.watched.clone());
         let mut hands = Hands::new(self, &cached, &recorder);
         let message = format!(
             "the pass did not end within {deadline:?}; it was stopped and will be tried again"
@@ -239,8 +242,11 @@ impl<R: Reconciler> Engine<R> {
     ) -> Report {
         if failure.class != Class::Stale {
             let before = hands.status();
-            let status = plan.map_or_else(|| before.clone(), |plan| json!(plan.status));
-            let status = status::compose(status, &before, hands.generation(), Some(&failure), now);
+            let generation = hands.generation();
+            let status = match plan {
+                Some(plan) => status::compose(json!(plan.status), &before, generation, Some(&failure), now),
+                None => status::unplanned(&before, generation, &failure, now),
+            };
             if let Err(error) = hands.write_status(status).await {
                 tracing::warn!(%error, "could not show a failure in the status");
             }
@@ -299,15 +305,13 @@ impl<R: Reconciler> Engine<R> {
         now: Timestamp,
     ) -> Report {
         let manager = format!("{}/malformed", self.manager);
-        let failure = Failure::terminal(reasons::MALFORMED, malformed.error.clone());
-        // The message alone decides: the time in the condition must not make it look new at every restart.
-        let told = self.remember(key, |memory| {
-            memory
-                .published
-                .fresh(&[Note::warning(reasons::MALFORMED, &malformed.error)])
-                .is_empty()
-        });
-        if told || malformed.facts.applied(&manager, Part::Status).is_some() {
+        let words = status::malformed_words(&malformed.error);
+        let failure = Failure::terminal(reasons::MALFORMED, &words);
+        // The words alone decide: the time in the condition must not make it look new at every restart. The memory is for
+        // the moment until the cache shows them.
+        let note = Note::warning(reasons::MALFORMED, &words);
+        let fresh = self.remember(key, |memory| !memory.published.fresh(&[note]).is_empty());
+        if !fresh || malformed.told.as_ref() == Some(&words) {
             return Report { failure: Some(failure), ..Report::quiet(Verdict::AwaitChange) };
         }
         let body = json!({
@@ -316,12 +320,11 @@ impl<R: Reconciler> Engine<R> {
             "metadata": { "name": key.name, "namespace": key.namespace, "uid": malformed.facts.uid },
             "status": status::malformed(&malformed.error, now),
         });
-        if let Err(error) = self
-            .api
-            .apply(&self.kind, key, Part::Status, &manager, body)
-            .await
-        {
+        let written = self.api.apply(&self.kind, key, Part::Status, &manager, body).await;
+        if let Err(error) = written {
             tracing::warn!(%error, %key, "could not tell an object that it is malformed");
+            self.remember(key, |memory| memory.published = Published::default());
+            return Report { writes: 1, ..self.failed(key, error.into()) };
         }
         Report { writes: 1, failure: Some(failure), ..Report::quiet(Verdict::AwaitChange) }
     }

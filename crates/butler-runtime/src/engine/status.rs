@@ -11,6 +11,24 @@ use crate::{conditions::Conditions, failure::Failure};
 ///
 /// `before` is the status as it stands; its conditions give the transition times.
 pub(super) fn compose(
+    status: Value,
+    before: &Value,
+    generation: Option<i64>,
+    failure: Option<&Failure>,
+    now: Timestamp,
+) -> Value {
+    let mut status = with_verdict(status, before, generation, failure, now);
+    observe_generation(&mut status, generation);
+    status
+}
+
+/// The status of an object whose pass failed before there was a plan: as it was, and that it failed. What it says is still
+/// about the generation it was about before.
+pub(super) fn unplanned(before: &Value, generation: Option<i64>, failure: &Failure, now: Timestamp) -> Value {
+    with_verdict(before.clone(), before, generation, Some(failure), now)
+}
+
+fn with_verdict(
     mut status: Value,
     before: &Value,
     generation: Option<i64>,
@@ -28,7 +46,6 @@ pub(super) fn compose(
         &[types::PAUSED, types::RECONCILED],
         said.finish(),
     );
-    observe_generation(&mut status, generation);
     status
 }
 
@@ -52,7 +69,7 @@ pub(super) fn paused(before: &Value, generation: Option<i64>, now: Timestamp) ->
 
 /// The status of an object that does not fit its type: that, and nothing else.
 pub(super) fn malformed(error: &str, now: Timestamp) -> Value {
-    let message = format!("the object cannot be read: {error}; correct the named field");
+    let message = malformed_words(error);
     let said = Conditions::since(&[], None, now).say(
         types::RECONCILED,
         false,
@@ -60,6 +77,11 @@ pub(super) fn malformed(error: &str, now: Timestamp) -> Value {
         message,
     );
     json!({ "conditions": said.finish() })
+}
+
+/// How an object is told that it does not fit its type.
+pub(super) fn malformed_words(error: &str) -> String {
+    format!("the object cannot be read: {error}; correct the named field")
 }
 
 fn set(status: &mut Value, replaced: &[&str], said: Vec<Condition>) {
@@ -116,6 +138,16 @@ mod tests {
           "ready": true
         }
         "#);
+    }
+
+    #[test]
+    fn a_failure_before_the_plan_does_not_claim_to_have_observed_the_spec() {
+        let failure = Failure::retry(reasons::OBSERVE_FAILED, "no answer");
+        let before = json!({ "ready": true, "observedGeneration": 1 });
+        let status = unplanned(&before, Some(2), &failure, Timestamp::UNIX_EPOCH);
+        assert_eq!(status["observedGeneration"], 1);
+        assert_eq!(status["conditions"][0]["observedGeneration"], 2);
+        assert_eq!(status["conditions"][0]["reason"], reasons::OBSERVE_FAILED);
     }
 
     #[test]
