@@ -10,3 +10,5 @@ pub mod metrics;
 pub mod projections;
 pub mod provider_config;
 pub mod run;
+#[cfg(test)]
+mod testing;

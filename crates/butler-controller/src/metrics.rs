@@ -51,7 +51,7 @@ impl Fleet {
             *phases.entry(phase).or_default() += 1;
         }
         let series = phases.into_iter().map(|(phase, count)| (vec![("phase", phase)], count));
-        gauge(encoder, "butler_tenant_clusters", "Tenant clusters by phase", series)
+        gauge(encoder, "tenant_clusters", "Tenant clusters by phase.", series)
     }
 
     fn providers(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
@@ -72,7 +72,7 @@ impl Fleet {
             let is_ready = provider.status.as_ref().and_then(|status| status.ready) == Some(true);
             (labels, i64::from(is_ready))
         });
-        gauge(encoder, "butler_provider_config_ready", "Whether a provider can be used", ready)?;
+        gauge(encoder, "provider_config_ready", "Whether a provider can be used.", ready)?;
         let counted = |count: fn(&ProviderConfig) -> Option<i32>| {
             providers.iter().filter_map(move |cached| {
                 let provider = &cached.value.0;
@@ -80,12 +80,13 @@ impl Fleet {
             })
         };
         let available = counted(|provider| provider.status.as_ref()?.capacity.as_ref()?.available_ips);
-        gauge(encoder, "butler_provider_config_available_ips", "Addresses left in a provider's pools", available)?;
+        gauge(encoder, "provider_config_available_ips", "Addresses left in a provider's pools.", available)?;
         let tenants = counted(|provider| provider.status.as_ref()?.capacity.as_ref()?.estimated_tenants);
-        gauge(encoder, "butler_provider_config_estimated_tenants", "Tenant clusters the addresses are enough for", tenants)
+        gauge(encoder, "provider_config_estimated_tenants", "Tenant clusters the addresses are enough for.", tenants)
     }
 }
 
+/// Writes a family. The registry puts `butler_` before every name.
 fn gauge(
     encoder: &mut DescriptorEncoder<'_>,
     name: &str,

@@ -13,7 +13,7 @@ use std::{
 use butler_api::keys::labels;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, Error as _};
 use serde_json::Value;
 use tokio::sync::watch;
 
@@ -69,8 +69,16 @@ impl<K: Cacheable> Projection for Whole<K> {
         if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
             metadata.remove("managedFields");
         }
-        serde_json::from_value(object).map(Self)
+        serde_path_to_error::deserialize(object).map(Self).map_err(with_path)
     }
+}
+
+/// The same error with the field it is about.
+fn with_path(error: serde_path_to_error::Error<serde_json::Error>) -> serde_json::Error {
+    let path = error.path().to_string();
+    let error = error.into_inner();
+    // At the root, the path is a mere dot.
+    if path == "." { error } else { serde_json::Error::custom(format!("{path}: {error}")) }
 }
 
 /// The metadata of any object of a kind.

@@ -117,23 +117,29 @@ pub struct Sources<'a, K: Reconcilable> {
     objects: Objects<K>,
     enqueue: Enqueue,
     owned: Vec<Arc<dyn AnyStore>>,
+    watched: Vec<Arc<dyn AnyStore>>,
 }
+
+/// The cache of a controller's objects, the caches of what it owns, and all caches it reads.
+pub(crate) type Watched<K> = (Objects<K>, Vec<Arc<dyn AnyStore>>, Vec<Arc<dyn AnyStore>>);
 
 impl<'a, K: Reconcilable> Sources<'a, K> {
     pub(crate) fn new(caches: &'a Caches, enqueue: Enqueue) -> Self {
         let objects = caches.store::<Whole<K>>();
         let changed = Arc::clone(&enqueue);
         objects.listen(move |change| changed(change.key.clone()));
+        let itself: Arc<dyn AnyStore> = Arc::<Store<Whole<K>>>::clone(&objects);
         Self {
             caches,
             objects,
             enqueue,
             owned: Vec::new(),
+            watched: vec![itself],
         }
     }
 
-    pub(crate) fn into_parts(self) -> (Objects<K>, Vec<Arc<dyn AnyStore>>) {
-        (self.objects, self.owned)
+    pub(crate) fn into_parts(self) -> Watched<K> {
+        (self.objects, self.owned, self.watched)
     }
 
     /// Objects of this kind are applied and pruned by this controller; plans read nothing of them.
@@ -155,7 +161,9 @@ impl<'a, K: Reconcilable> Sources<'a, K> {
                 .filter_map(|uid| objects.key_of(uid))
                 .for_each(|key| enqueue(key));
         });
-        self.owned.push(store);
+        let store: Arc<dyn AnyStore> = store;
+        self.owned.push(Arc::clone(&store));
+        self.watched.push(store);
     }
 
     /// Plans read this; `concerns` tells which of our objects a changed one matters to.
@@ -165,11 +173,13 @@ impl<'a, K: Reconcilable> Sources<'a, K> {
     ) {
         let objects = Arc::clone(&self.objects);
         let enqueue = Arc::clone(&self.enqueue);
-        self.caches.store::<P>().listen(move |change| {
+        let store = self.caches.store::<P>();
+        store.listen(move |change| {
             change
                 .sides()
                 .flat_map(|cached| concerns(cached, &objects))
                 .for_each(|key| enqueue(key));
         });
+        self.watched.push(store);
     }
 }

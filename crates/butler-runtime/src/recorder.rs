@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::{
     api_server::{Answer, ApiServer, Part, Preconditions},
-    cache::{AnyStore, Caches, revision},
+    cache::{AnyStore, revision},
     object::{Kind, ObjectKey, text},
 };
 
@@ -26,15 +26,16 @@ impl Write {
 /// An API server that notes every write.
 pub(crate) struct Recorder {
     api: Arc<dyn ApiServer>,
-    caches: Arc<Caches>,
+    /// The caches that will show them. Those of other controllers in this process may lag as they like.
+    watched: Vec<Arc<dyn AnyStore>>,
     writes: Mutex<Vec<Write>>,
 }
 
 impl Recorder {
-    pub(crate) fn new(api: Arc<dyn ApiServer>, caches: Arc<Caches>) -> Arc<Self> {
+    pub(crate) fn new(api: Arc<dyn ApiServer>, watched: Vec<Arc<dyn AnyStore>>) -> Arc<Self> {
         Arc::new(Self {
             api,
-            caches,
+            watched,
             writes: Mutex::default(),
         })
     }
@@ -48,10 +49,10 @@ impl Recorder {
         let Some(version) = text(body, "/metadata/resourceVersion") else {
             return;
         };
-        let stores = self.caches.all().into_iter();
+        let stores = self.watched.iter();
         let stores = stores.filter(|store| store.kind() == *kind && covers(store.as_ref(), body));
         let written = stores.map(|store| Write {
-            store,
+            store: Arc::clone(store),
             revision: revision(version),
         });
         self.writes

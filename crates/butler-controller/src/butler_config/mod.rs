@@ -3,7 +3,7 @@
 //! | | |
 //! |---|---|
 //! | reconciles | ButlerConfig `butler` |
-//! | watches | Team (metadata), TenantCluster, ProviderConfig (metadata), Secret (metadata) |
+//! | watches | Namespace (metadata), Team (metadata), TenantCluster, ProviderConfig (metadata), Secret (metadata) |
 //! | writes | the namespace for tenant clusters without a team, unless teams are enforced. It is never deleted: clusters may live in it |
 //! | conditions | `NamespaceReady`, `Configured`, `FeaturesAvailable` |
 //!
@@ -28,7 +28,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Namespace, Secret};
 
 use crate::projections::TenantClusterFacts;
-pub use observe::World;
+pub use observe::{NamespaceState, World};
 
 /// The controller of [`ButlerConfig`].
 #[derive(Clone, Copy, Debug, Default)]
@@ -44,6 +44,10 @@ impl Reconciler for ButlerConfigReconciler {
 
     fn sources(&self, sources: &mut Sources<'_, ButlerConfig>) {
         sources.owns_as::<Metadata<Namespace>>();
+        // Also while it is not ours yet: one that is going away is made anew when it is gone.
+        sources.reads::<Metadata<Namespace>>(|namespace, configs| {
+            configs.keys_where(|config| namespace_key(&config.value.0) == namespace.facts.key)
+        });
         sources.reads::<Metadata<Team>>(|_, configs| configs.keys());
         sources.reads::<TenantClusterFacts>(|_, configs| configs.keys());
         sources.reads::<Metadata<ProviderConfig>>(|provider, configs| {

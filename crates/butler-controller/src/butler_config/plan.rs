@@ -24,8 +24,9 @@ pub(super) fn plan(config: &ButlerConfig, world: &World, now: Timestamp) -> Plan
     let features = features(config);
     let mut notes = Vec::new();
     for finding in [&namespace.finding, &configured] {
-        // Being made is how every platform starts; it needs nobody's hand.
-        if finding.answer == Answer::False && finding.reason != reasons::CREATING {
+        // Being made is how every platform starts; it needs nobody's hand. The namespace's trouble is told once.
+        let told = notes.iter().any(|note: &Note| note.message == finding.message);
+        if finding.answer == Answer::False && finding.reason != reasons::CREATING && !told {
             notes.push(Note::warning(finding.reason, &finding.message));
         }
     }
@@ -150,3 +151,7 @@ fn mode(config: &ButlerConfig) -> MultiTenancyMode {
 fn count(number: usize) -> i32 {
     i32::try_from(number).unwrap_or(i32::MAX)
 }
+
+#[cfg(test)]
+#[path = "plan_tests.rs"]
+mod tests;

@@ -42,7 +42,8 @@ pub(super) fn plan(provider: &ProviderConfig, world: &World, now: Timestamp) -> 
     let mut is_ready = false;
     let mut conditions = Conditions::since(&previous.conditions, provider.metadata.generation, now);
     for (type_, finding) in findings.into_iter().flatten() {
-        if finding.answer == Answer::False {
+        // What keeps it from being ready has mostly been said by another condition already.
+        if finding.answer == Answer::False && notes.iter().all(|note: &Note| note.message != finding.message) {
             notes.push(Note::warning(finding.reason, &finding.message));
         }
         is_ready = type_ == types::READY && finding.answer == Answer::True;
@@ -123,8 +124,9 @@ fn addresses(provider: &ProviderConfig, world: &World) -> Option<Finding> {
     })
 }
 
+/// A pool that gave out more than it has takes nothing from the others.
 fn available(world: &World) -> i32 {
-    world.pools.values().filter_map(|pool| pool.flatten()).fold(0, i32::saturating_add)
+    world.pools.values().filter_map(|pool| pool.flatten()).map(|left| left.max(0)).fold(0, i32::saturating_add)
 }
 
 fn capacity(provider: &ProviderConfig, world: &World) -> Option<ProviderCapacity> {
@@ -198,3 +200,7 @@ fn names<'a>(keys: impl Iterator<Item = &'a ObjectKey>) -> String {
         _ => keys.join(", "),
     }
 }
+
+#[cfg(test)]
+#[path = "plan_tests.rs"]
+mod tests;

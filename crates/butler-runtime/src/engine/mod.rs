@@ -74,6 +74,8 @@ pub struct Engine<R: Reconciler> {
     caches: Arc<Caches>,
     objects: Objects<R::Object>,
     owned: Vec<Arc<dyn AnyStore>>,
+    /// Every cache this controller reads, its own objects' included.
+    watched: Vec<Arc<dyn AnyStore>>,
     backoff: Backoff,
     memories: Mutex<BTreeMap<ObjectKey, Memory>>,
     random: Mutex<SmallRng>,
@@ -92,7 +94,7 @@ impl<R: Reconciler> Engine<R> {
     ) -> Self {
         let mut sources = Sources::new(&caches, enqueue);
         reconciler.sources(&mut sources);
-        let (objects, owned) = sources.into_parts();
+        let (objects, owned, watched) = sources.into_parts();
         Self {
             manager: format!("{component}/{}", R::NAME),
             kind: Kind::of::<R::Object>(),
@@ -101,6 +103,7 @@ impl<R: Reconciler> Engine<R> {
             caches,
             objects,
             owned,
+            watched,
             backoff: Backoff::default(),
             memories: Mutex::default(),
             random: Mutex::new(SmallRng::seed_from_u64(seed)),
@@ -135,7 +138,7 @@ impl<R: Reconciler> Engine<R> {
         if let Some(left) = self.remember(key, |memory| memory.caches_behind(now)) {
             return Report::quiet(Verdict::After(left.unsigned_abs()));
         }
-        let recorder = Recorder::new(Arc::clone(&self.api), Arc::clone(&self.caches));
+        let recorder = Recorder::new(Arc::clone(&self.api), self.watched.clone());
         let mut hands = Hands::new(self, &cached, &recorder);
         let report = self.pass_with(&cached, &mut hands, now).await;
         self.remember(key, |memory| memory.await_writes(recorder.take(), now));
@@ -147,7 +150,7 @@ impl<R: Reconciler> Engine<R> {
         let Some(cached) = self.objects.get(key) else {
             return Report::quiet(Verdict::Forget);
         };
-        let recorder = Recorder::new(Arc::clone(&self.api), Arc::clone(&self.caches));
+        let recorder = Recorder::new(Arc::clone(&self.api), self.watched.clone());
         let mut hands = Hands::new(self, &cached, &recorder);
         let message = format!(
             "the pass did not end within {deadline:?}; it was stopped and will be tried again"
@@ -240,12 +243,18 @@ impl<R: Reconciler> Engine<R> {
     ) -> Report {
         if failure.class != Class::Stale {
             let before = hands.status();
+            let generation = hands.generation();
             let (manager, status) = match plan {
-                Some(plan) => (self.manager.clone(), json!(plan.status)),
-                // Without a plan we only know that it failed. What the status said before stays, whoever said it.
-                None => (format!("{}/failure", self.manager), json!({})),
+                Some(plan) => {
+                    let status = json!(plan.status);
+                    let status = status::compose(status, &before, generation, Some(&failure), now);
+                    (self.manager.clone(), status)
+                }
+                None => {
+                    let status = status::unplanned(&before, generation, &failure, now);
+                    (format!("{}/failure", self.manager), status)
+                }
             };
-            let status = status::compose(status, &before, hands.generation(), Some(&failure), now);
             if let Err(error) = hands.write_status(&manager, &status).await {
                 tracing::warn!(%error, "could not show a failure in the status");
             }
@@ -313,6 +322,7 @@ impl<R: Reconciler> Engine<R> {
         }
         if let Err(error) = self.api.apply(&self.kind, key, Part::Status, &manager, body).await {
             tracing::warn!(%error, %key, "could not tell an object that it is malformed");
+            return Report { writes: 1, ..self.failed(key, error.into()) };
         }
         Report { writes: 1, ..quiet }
     }

@@ -17,6 +17,18 @@ pub(super) fn compose(
     failure: Option<&Failure>,
     now: Timestamp,
 ) -> Value {
+    set(&mut status, verdict(before, generation, failure, now));
+    observe_generation(&mut status, generation);
+    status
+}
+
+/// What is said of an object whose pass failed before there was a plan, beside what its status said before: that is still
+/// about the generation it was about.
+pub(super) fn unplanned(before: &Value, generation: Option<i64>, failure: &Failure, now: Timestamp) -> Value {
+    json!({ "conditions": verdict(before, generation, Some(failure), now) })
+}
+
+fn verdict(before: &Value, generation: Option<i64>, failure: Option<&Failure>, now: Timestamp) -> Vec<Condition> {
     let previous = conditions_of(before);
     let mut said = Conditions::since(&previous, generation, now);
     if previous.iter().any(|condition| condition.type_ == types::PAUSED) {
@@ -27,9 +39,7 @@ pub(super) fn compose(
         None => said.say(types::RECONCILED, true, reasons::SUCCEEDED, ""),
         Some(failure) => said.say(types::RECONCILED, false, failure.reason, &failure.message),
     };
-    set(&mut status, said.finish());
-    observe_generation(&mut status, generation);
-    status
+    said.finish()
 }
 
 /// What is said of an object that is paused, beside what its status said before.
@@ -103,6 +113,16 @@ mod tests {
           "ready": true
         }
         "#);
+    }
+
+    #[test]
+    fn a_failure_before_the_plan_does_not_claim_to_have_observed_the_spec() {
+        let failure = Failure::retry(reasons::OBSERVE_FAILED, "no answer");
+        let before = json!({ "ready": true, "observedGeneration": 1 });
+        let status = unplanned(&before, Some(2), &failure, Timestamp::UNIX_EPOCH);
+        assert_eq!(status.get("observedGeneration"), None);
+        assert_eq!(status["conditions"][0]["observedGeneration"], 2);
+        assert_eq!(status["conditions"][0]["reason"], reasons::OBSERVE_FAILED);
     }
 
     #[test]

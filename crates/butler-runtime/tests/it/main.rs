@@ -2,6 +2,12 @@
 
 mod admission;
 mod certificates;
+#[cfg(test)]
+mod engine;
+#[cfg(test)]
+mod engine_by_hand;
+#[cfg(test)]
+mod engine_workshop;
 mod http;
 mod leader;
 mod remote;

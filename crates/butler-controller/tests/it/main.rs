@@ -1,0 +1,17 @@
+//! The controllers of the management cluster: in worlds where every order of events is possible, and against a real API
+//! server.
+
+#[cfg(test)]
+mod configuration;
+#[cfg(test)]
+mod numbers;
+#[cfg(test)]
+mod oracle;
+#[cfg(test)]
+mod orders;
+#[cfg(test)]
+mod platform;
+#[cfg(test)]
+mod providers;
+#[cfg(test)]
+mod scene;
