@@ -13,9 +13,9 @@ use kube::CustomResourceExt;
 use thiserror::Error;
 
 use crate::butler::{
-    addon_definition, butler_config, cluster_bootstrap, cluster_creation_policy,
-    identity_provider, image_sync, ip_allocation, load_balancer_request, machine_request,
-    management_addon, network_pool, provider_config, team, tenant_addon, tenant_cluster, user, workspace,
+    addon_definition, butler_config, cluster_bootstrap, cluster_creation_policy, identity_provider,
+    image_sync, ip_allocation, load_balancer_request, machine_request, management_addon,
+    network_pool, provider_config, team, tenant_addon, tenant_cluster, user, workspace,
     workspace_template,
 };
 use crate::cluster_api::{butler_cluster, butler_machine, steward_control_plane};
@@ -102,7 +102,7 @@ fn finish(mut definition: CustomResourceDefinition) -> CustomResourceDefinition 
             .and_then(|schema| schema.open_api_v3_schema.as_mut())
         {
             make_spec_optional(schema);
-            drop_nullable(schema);
+            tidy(schema);
         }
     }
     definition
@@ -155,77 +155,127 @@ fn make_spec_optional(schema: &mut JSONSchemaProps) {
     }
 }
 
-/// Optional fields must not be nullable: the API server then drops a null, so that for rules and for readers "null" and
-/// "absent" are the same.
-fn drop_nullable(schema: &mut JSONSchemaProps) {
+/// Takes out of a schema and all within it what is about Rust and not about the field.
+fn tidy(schema: &mut JSONSchemaProps) {
+    // Optional fields must not be nullable: the API server then drops a null, so that for rules and for readers "null"
+    // and "absent" are the same.
     schema.nullable = None;
+    if let Some(description) = &mut schema.description {
+        *description = join_lines(description);
+    }
     for field in schema.properties.iter_mut().flat_map(BTreeMap::values_mut) {
-        drop_nullable(field);
+        tidy(field);
     }
     match schema.items.as_mut() {
-        Some(JSONSchemaPropsOrArray::Schema(items)) => drop_nullable(items),
-        Some(JSONSchemaPropsOrArray::Schemas(items)) => items.iter_mut().for_each(drop_nullable),
+        Some(JSONSchemaPropsOrArray::Schema(items)) => tidy(items),
+        Some(JSONSchemaPropsOrArray::Schemas(items)) => items.iter_mut().for_each(tidy),
         None => {}
     }
     if let Some(JSONSchemaPropsOrBool::Schema(values)) = schema.additional_properties.as_mut() {
-        drop_nullable(values);
+        tidy(values);
     }
+}
+
+/// Each paragraph on one line: where a line of source ends means nothing to the reader of `kubectl explain`.
+fn join_lines(text: &str) -> String {
+    text.split("\n\n")
+        .map(|paragraph| paragraph.split_whitespace().collect::<Vec<_>>().join(" "))
+        .collect::<Vec<_>>()
+        .join("\n\n")
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::LazyLock;
+
     use super::*;
+
+    /// Made once: without optimisation that takes seconds.
+    static DEFINITIONS: LazyLock<Vec<CustomResourceDefinition>> = LazyLock::new(all);
 
     #[test]
     fn definitions_are_sorted_and_named_once() {
-        let names: Vec<_> = all()
-            .into_iter()
-            .map(|crd| crd.metadata.name.unwrap())
+        let names: Vec<_> = DEFINITIONS
+            .iter()
+            .map(|crd| crd.metadata.name.as_deref())
             .collect();
         assert!(names.is_sorted_by(|one, other| one < other), "{names:?}");
     }
 
     #[test]
     fn yaml_is_read_back_as_the_same_definition() {
-        for definition in all() {
-            let yaml = to_yaml(&definition).expect("YAML");
-            assert_eq!(yaml, to_yaml(&definition).expect("YAML"));
+        for definition in &*DEFINITIONS {
+            let yaml = to_yaml(definition).expect("YAML");
+            assert_eq!(yaml, to_yaml(definition).expect("YAML"));
             let read: CustomResourceDefinition = serde_saphyr::from_str(&yaml).expect("definition");
-            assert_eq!(read, definition);
+            assert_eq!(read, *definition);
         }
     }
 
     #[test]
     fn files_are_named_by_group_and_plural() {
-        let names: Vec<_> = all().iter().map(file_name).collect();
+        let names: Vec<_> = DEFINITIONS.iter().map(file_name).collect();
         assert!(
             names.contains(&"butler.butlerlabs.dev_teams.yaml".to_owned()),
             "{names:?}"
         );
     }
 
+    fn labels_of_kind(kind: &str) -> BTreeMap<String, String> {
+        let definition = DEFINITIONS
+            .iter()
+            .find(|definition| definition.spec.names.kind == kind);
+        definition
+            .and_then(|definition| definition.metadata.labels.clone())
+            .expect("labels")
+    }
+
     #[test]
     fn cluster_api_finds_its_contract_on_our_definitions() {
-        let control_plane = labels_of(groups::CONTROL_PLANE);
-        assert_eq!(control_plane["cluster.x-k8s.io/v1beta2"], "v1alpha1");
-        assert_eq!(control_plane["cluster.x-k8s.io/v1beta1"], "v1alpha1");
+        for kind in ["StewardControlPlane", "StewardControlPlaneTemplate"] {
+            let labels = labels_of_kind(kind);
+            assert_eq!(labels["cluster.x-k8s.io/v1beta2"], "v1alpha1");
+            assert_eq!(labels["cluster.x-k8s.io/v1beta1"], "v1alpha1");
+            assert_eq!(labels["cluster.x-k8s.io/provider"], "control-plane-steward");
+        }
+        for kind in [
+            "ButlerCluster",
+            "ButlerClusterTemplate",
+            "ButlerMachine",
+            "ButlerMachineTemplate",
+        ] {
+            let labels = labels_of_kind(kind);
+            assert_eq!(labels["cluster.x-k8s.io/v1beta2"], "v1alpha1");
+            assert_eq!(labels["cluster.x-k8s.io/provider"], "infrastructure-butler");
+            assert!(!labels.contains_key("cluster.x-k8s.io/v1beta1"));
+        }
+        assert_eq!(labels_of_kind("Team").len(), 1);
+    }
+
+    #[test]
+    fn the_contract_labels_are_not_on_the_objects() {
+        let machine = butler_machine::ButlerMachine::new("m", Default::default());
+        assert_eq!(machine.metadata.labels, None);
+        let cluster = butler_cluster::ButlerCluster::new("c", Default::default());
+        assert_eq!(cluster.metadata.labels, None);
+        let spec = serde_json::from_value(serde_json::json!({ "version": "v1.35.2" }));
+        let control_plane =
+            steward_control_plane::StewardControlPlane::new("p", spec.expect("spec"));
+        assert_eq!(control_plane.metadata.labels, None);
+    }
+
+    #[test]
+    fn descriptions_have_a_line_for_each_paragraph() {
         assert_eq!(
-            control_plane["cluster.x-k8s.io/provider"],
-            "control-plane-steward"
+            join_lines("Number of\nworkers.\n\nZero is\n  allowed."),
+            "Number of workers.\n\nZero is allowed."
         );
-        let infrastructure = labels_of(groups::INFRASTRUCTURE);
-        assert_eq!(
-            infrastructure["cluster.x-k8s.io/provider"],
-            "infrastructure-butler"
-        );
-        assert!(!infrastructure.contains_key("cluster.x-k8s.io/v1beta1"));
-        assert_eq!(labels_of(groups::BUTLER).len(), 1);
     }
 
     #[test]
     fn no_field_is_nullable() {
-        for definition in all() {
-            let text = serde_json::to_string(&definition).expect("JSON");
+        for definition in &*DEFINITIONS {
+            let text = serde_json::to_string(definition).expect("JSON");
             assert!(
                 !text.contains("\"nullable\""),
                 "{:?}",
@@ -234,38 +284,47 @@ mod tests {
         }
     }
 
-    #[test]
-    fn every_field_is_described() {
-        fn undescribed(path: &str, schema: &JSONSchemaProps, found: &mut Vec<String>) {
-            for (name, field) in schema.properties.iter().flatten() {
-                let path = format!("{path}.{name}");
-                if field.description.as_deref().unwrap_or_default().is_empty() {
-                    found.push(path.clone());
-                }
+    /// Where Kubernetes' own types begin: the field says which `kubectl explain` knows what is below it.
+    const KNOWN_ELSEWHERE: &str = "See `kubectl explain ";
+
+    fn undescribed(path: &str, schema: &JSONSchemaProps, found: &mut Vec<String>) {
+        for (name, field) in schema.properties.iter().flatten() {
+            let path = format!("{path}.{name}");
+            let description = field.description.as_deref().unwrap_or_default();
+            if description.is_empty() {
+                found.push(path.clone());
+            }
+            if !description.contains(KNOWN_ELSEWHERE) {
                 undescribed(&path, field, found);
-                if let Some(JSONSchemaPropsOrArray::Schema(items)) = &field.items {
-                    undescribed(&format!("{path}[]"), items, found);
-                }
             }
         }
+        if let Some(JSONSchemaPropsOrArray::Schema(items)) = &schema.items {
+            undescribed(&format!("{path}[]"), items, found);
+        }
+        if let Some(JSONSchemaPropsOrBool::Schema(values)) = &schema.additional_properties {
+            undescribed(&format!("{path}{{}}"), values, found);
+        }
+    }
+
+    #[test]
+    fn every_field_is_described() {
         let mut found = Vec::new();
-        for definition in all() {
+        for definition in &*DEFINITIONS {
+            let kind = &definition.spec.names.kind;
             for version in &definition.spec.versions {
                 let schema = version
                     .schema
                     .as_ref()
-                    .and_then(|s| s.open_api_v3_schema.as_ref());
-                for part in ["spec", "status"] {
-                    if let Some(schema) = schema.and_then(|s| s.properties.as_ref()?.get(part)) {
-                        undescribed(
-                            &format!("{} {part}", definition.spec.names.kind),
-                            schema,
-                            &mut found,
-                        );
+                    .and_then(|schema| schema.open_api_v3_schema.as_ref())
+                    .expect("schema");
+                for (part, field) in schema.properties.iter().flatten() {
+                    // The rest is Kubernetes' own.
+                    if ["spec", "status"].contains(&part.as_str()) {
+                        undescribed(&format!("{kind} {part}"), field, &mut found);
                     }
                 }
             }
         }
-        assert_eq!(found, Vec::<String>::new());
+        assert!(found.is_empty(), "{found:#?}");
     }
 }

@@ -26,6 +26,8 @@ pub mod quantity;
 pub mod reference;
 pub mod schema;
 pub mod steward;
+#[cfg(test)]
+mod testing;
 pub mod version;
 
 pub use quantity::Quantity;

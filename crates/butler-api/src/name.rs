@@ -84,6 +84,11 @@ fn is_label(text: &str) -> bool {
         && bytes.iter().all(|&byte| is_label_end(byte) || byte == b'-')
 }
 
+/// Whether the text is one label of a DNS name, in lower case and of a length that DNS allows.
+pub(crate) fn is_dns_label(text: &str) -> bool {
+    label_rule(text).is_none()
+}
+
 fn label_rule(text: &str) -> Option<&'static str> {
     (text.len() > LABEL_LENGTH || !is_label(text)).then_some(
         "use 1 to 63 lower case letters, digits and dashes, with a letter or digit at both ends",

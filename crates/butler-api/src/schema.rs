@@ -1,8 +1,9 @@
-//! Schema fragments that derives cannot say.
+//! Schema fragments that derives cannot say, and rules that more than one kind has.
 //!
-//! Used with `#[schemars(schema_with = "crate::schema::…")]` where a field has no Rust type of its own, or where the
-//! same rule must hold wherever a value of that sort is written.
+//! Fragments are used with `#[schemars(schema_with = "crate::schema::…")]` where a field has no Rust type of its own, or
+//! where the same must hold wherever a value of that sort is written; rules with `#[x_kube(validation = …)]`.
 
+use kube::core::Rule;
 use schemars::{Schema, SchemaGenerator, json_schema};
 
 use crate::net::{ADDRESS_LENGTH, CIDR_LENGTH};
@@ -71,26 +72,87 @@ pub fn addresses(generator: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "array", "maxItems": 64, "items": address(generator) })
 }
 
-/// The rule that two address fields of one object run forwards and are of one family. IPv6 order cannot be said in the
+/// A length of time with units from nanoseconds to hours, such as `90s`, `10m` or `1h30m`; or `0`.
+pub(crate) const DURATION_PATTERN: &str = r"^(0|([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+)$";
+
+/// A word that is passed to a program: no blanks, and no leading dash, which would make it an option.
+pub(crate) const ARGUMENT_PATTERN: &str = r"^[^-\s]\S*$";
+
+/// Rules that two address fields of one object run forwards and are of one family. IPv6 order cannot be said in the
 /// rule language; whoever parses the range checks it.
-pub fn range_rules(start: &str, end: &str) -> [kube::core::Rule; 2] {
-    let number = |field: &str| {
-        format!(
-            "[self.{field}.split('.')].map(o, int(o[0]) * 16777216 + int(o[1]) * 65536 + int(o[2]) * 256 + int(o[3]))[0]"
-        )
-    };
-    let both = format!("isIP(self.{start}) && isIP(self.{end})");
-    let present = format!("!has(self.{start}) || !has(self.{end})");
+pub fn range_rules(start: &str, end: &str) -> [Rule; 2] {
+    let both = format!(
+        "!has(self.{start}) || !has(self.{end}) || !isIP(self.{start}) || !isIP(self.{end})"
+    );
     [
-        kube::core::Rule::new(format!(
-            "{present} || !({both}) || ip(self.{start}).family() == ip(self.{end}).family()"
-        ))
-        .message(format!("{start} and {end} must both be IPv4 or both be IPv6").as_str()),
-        kube::core::Rule::new(format!(
-            "{present} || !({both}) || ip(self.{start}).family() != 4 || ip(self.{end}).family() != 4 || {} <= {}",
-            number(start),
-            number(end),
-        ))
-        .message(format!("{start} must not come after {end}").as_str()),
+        rule(
+            format!("{both} || ip(self.{start}).family() == ip(self.{end}).family()"),
+            &format!("{start} and {end} must both be IPv4 or both be IPv6"),
+        ),
+        rule(
+            format!(
+                "{both} || ip(self.{start}).family() != 4 || ip(self.{end}).family() != 4 || {} <= {}",
+                ipv4_number(&format!("self.{start}")),
+                ipv4_number(&format!("self.{end}")),
+            ),
+            &format!("{start} must not come after {end}"),
+        ),
     ]
+}
+
+/// The number that the octets of an IPv4 address make: the rule language knows addresses but not their order.
+pub(crate) fn ipv4_number(address: &str) -> String {
+    format!(
+        "[{address}.split('.')].map(o, int(o[0]) * 16777216 + int(o[1]) * 65536 + int(o[2]) * 256 + int(o[3]))[0]"
+    )
+}
+
+/// The rule that a field is a block in CIDR notation.
+pub(crate) fn cidr_rule(field: &str, example: &str) -> Rule {
+    rule(
+        "isCIDR(self)",
+        &format!("{field} must be a CIDR block such as {example}"),
+    )
+}
+
+/// Rules that two blocks of one object are of one family and share no address.
+pub(crate) fn separate_blocks_rules(one: &str, other: &str) -> [Rule; 2] {
+    let unreadable = format!("!isCIDR(self.{one}) || !isCIDR(self.{other})");
+    let same_family = format!("cidr(self.{one}).ip().family() == cidr(self.{other}).ip().family()");
+    [
+        rule(
+            format!("{unreadable} || {same_family}"),
+            &format!("{one} and {other} must both be IPv4 or both be IPv6; give both"),
+        ),
+        rule(
+            format!(
+                "{unreadable} || !({same_family}) || !(cidr(self.{one}).containsCIDR(cidr(self.{other})) \
+                 || cidr(self.{other}).containsCIDR(cidr(self.{one})))"
+            ),
+            &format!("{one} and {other} must not overlap"),
+        ),
+    ]
+}
+
+/// The rule that a quantity is not below a minimum. It also catches `memory: 16`, which means sixteen bytes.
+pub(crate) fn at_least_rule(field: &str, minimum: &str, example: &str) -> Rule {
+    rule(
+        format!(
+            "!isQuantity(string(self)) || quantity(string(self)).compareTo(quantity('{minimum}')) >= 0"
+        ),
+        &format!("{field} must be at least {minimum}; write the unit, such as {example}"),
+    )
+}
+
+/// The rule that a quantity is a number of processors.
+pub(crate) fn processors_rule() -> Rule {
+    rule(
+        "!isQuantity(string(self)) || (quantity(string(self)).isInteger() \
+         && quantity(string(self)).asInteger() >= 1 && quantity(string(self)).asInteger() <= 128)",
+        "cpu must be a whole number from 1 to 128",
+    )
+}
+
+fn rule(expression: impl Into<String>, message: &str) -> Rule {
+    Rule::new(expression.into()).message(message)
 }

@@ -185,7 +185,11 @@ fn canonical_quantity(value: &Value) -> String {
     let text = value
         .as_str()
         .map_or_else(|| value.to_string(), str::to_owned);
-    butler_api::Quantity(text.clone()).canonical().map_or(text, |quantity| quantity.0)
+    // What the API server keeps may itself have another canonical form; the second one stays.
+    butler_api::Quantity::new(text.as_str())
+        .canonical()
+        .and_then(|quantity| quantity.canonical())
+        .map_or(text, |quantity| quantity.to_string())
 }
 
 #[cfg(test)]

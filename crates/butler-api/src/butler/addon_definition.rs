@@ -3,20 +3,11 @@
 //! Says which chart an addon is and how it is installed unless told otherwise. Installing one is a `TenantAddon` or a
 //! `ManagementAddon`.
 
-#![expect(
-    unreachable_pub,
-    reason = "KubeSchema repeats each public struct inside a function, where nobody can reach it"
-)]
-#![expect(
-    clippy::duplicated_attributes,
-    reason = "each print column has a type, and most are of the same one"
-)]
-
 use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::workspace::DURATION_PATTERN;
+use crate::schema::DURATION_PATTERN;
 
 /// Values of a Helm release: a tree whose leaves Helm alone understands.
 pub type HelmValues = serde_json::Map<String, serde_json::Value>;

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::observability::*;
 use crate::Quantity;
+use crate::butler::control_plane_resources::ControlPlaneResources;
 use crate::reference::{LocalReference, SecretReference};
 
 mod observability;
@@ -39,7 +40,7 @@ pub struct ButlerConfigSpec {
     #[serde(default = "default_namespace")]
     #[schemars(
         length(min = 1, max = 63),
-        regex(pattern = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")
+        regex(pattern = crate::name::LABEL_PATTERN)
     )]
     pub default_namespace: String,
     /// Which implementation hosts the control planes of tenant clusters.
@@ -100,6 +101,7 @@ pub struct MultiTenancy {
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
+#[schemars(description = "")]
 pub enum MultiTenancyMode {
     /// Every cluster belongs to a team and lives in its namespace.
     Enforced,
@@ -115,6 +117,7 @@ pub enum MultiTenancyMode {
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "lowercase")]
+#[schemars(description = "")]
 pub enum ControlPlaneProvider {
     /// Butler's own.
     #[default]
@@ -152,6 +155,7 @@ pub struct ControlPlaneExposure {
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
+#[schemars(description = "")]
 pub enum ExposureMode {
     /// An address for each cluster.
     #[default]
@@ -167,6 +171,7 @@ pub enum ExposureMode {
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "lowercase")]
+#[schemars(description = "")]
 pub enum IngressController {
     /// The `haproxy` ingress controller.
     Haproxy,
@@ -176,45 +181,6 @@ pub enum IngressController {
     Traefik,
     /// Any other; no annotations are written.
     Generic,
-}
-
-/// CPU and memory of the parts of a hosted control plane.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct ControlPlaneResources {
-    /// kube-apiserver.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub api_server: Option<ComponentResources>,
-    /// kube-controller-manager.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub controller_manager: Option<ComponentResources>,
-    /// kube-scheduler.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub scheduler: Option<ComponentResources>,
-}
-
-/// CPU and memory of one container.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct ComponentResources {
-    /// What is set aside for it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub requests: Option<CpuAndMemory>,
-    /// What it may use at most.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub limits: Option<CpuAndMemory>,
-}
-
-/// An amount of CPU and memory.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct CpuAndMemory {
-    /// CPU in cores: `500m`, `2`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cpu: Option<Quantity>,
-    /// Memory in bytes: `512Mi`, `2Gi`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub memory: Option<Quantity>,
 }
 
 /// Limits of teams that set none themselves. What is absent is not limited.
@@ -290,6 +256,7 @@ pub struct GitProvider {
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "lowercase")]
+#[schemars(description = "")]
 pub enum GitProviderType {
     /// GitHub or GitHub Enterprise.
     Github,
@@ -416,12 +383,11 @@ mod tests {
     use kube::CustomResourceExt;
 
     use super::*;
-    use crate::butler::testing::{columns, round_trips};
+    use crate::testing::{columns, read};
 
     #[test]
     fn a_users_settings_are_read_and_written_unchanged() {
-        let config =
-            round_trips::<ButlerConfig>(include_str!("../../../../examples/butler-config.yaml"));
+        let config = read::<ButlerConfig>(include_str!("../../../../examples/butler-config.yaml"));
         let tenancy = config.spec.multi_tenancy.expect("multiTenancy");
         assert_eq!(tenancy.mode, MultiTenancyMode::Enforced);
     }
@@ -431,7 +397,10 @@ mod tests {
         let crd = ButlerConfig::crd();
         assert_eq!(crd.spec.scope, "Cluster");
         assert_eq!(crd.spec.names.short_names, Some(vec!["bc".to_owned()]));
-        assert_eq!(columns(&crd), ["Mode", "Git", "Teams", "Clusters", "Age"]);
+        assert_eq!(
+            columns::<ButlerConfig>(),
+            ["Mode", "Git", "Teams", "Clusters", "Age"]
+        );
     }
 
     #[test]

@@ -3,15 +3,6 @@
 //! Owns the wire form of a policy. Which policy wins for a cluster, and whether a team or environment exists, is
 //! decided elsewhere; the schema only refuses policies that make no sense by themselves.
 
-#![expect(
-    unreachable_pub,
-    reason = "KubeSchema repeats each public struct inside a function, where nobody can reach it"
-)]
-#![expect(
-    clippy::duplicated_attributes,
-    reason = "several print columns have the same type"
-)]
-
 use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -120,6 +111,7 @@ pub struct TeamAndEnvironment {
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "camelCase")]
+#[schemars(description = "")]
 pub enum PolicyOption {
     /// The operating system image of the machines.
     Image,
@@ -171,6 +163,7 @@ pub struct OptionRule {
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "camelCase")]
+#[schemars(description = "")]
 pub enum PolicyMode {
     /// The one value and no other.
     Pin,

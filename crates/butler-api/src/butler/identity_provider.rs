@@ -52,6 +52,7 @@ pub struct IdentityProviderSpec {
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "lowercase")]
+#[schemars(description = "")]
 pub enum IdentityProviderType {
     /// OIDC.
     Oidc,
@@ -130,6 +131,7 @@ pub struct PlatformRoleGroup {
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "lowercase")]
+#[schemars(description = "")]
 pub enum PlatformGroupRole {
     /// May do everything.
     Admin,
@@ -166,6 +168,7 @@ pub struct IdentityProviderStatus {
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
+#[schemars(description = "")]
 pub enum IdentityProviderPhase {
     /// Not tried yet.
     Pending,
@@ -198,13 +201,12 @@ mod tests {
     use kube::CustomResourceExt;
 
     use super::*;
-    use crate::butler::testing::{columns, round_trips};
+    use crate::testing::{columns, read};
 
     #[test]
     fn an_identity_provider_is_read_and_written_unchanged() {
-        let provider = round_trips::<IdentityProvider>(include_str!(
-            "../../../../examples/identity-provider.yaml"
-        ));
+        let provider =
+            read::<IdentityProvider>(include_str!("../../../../examples/identity-provider.yaml"));
         assert_eq!(provider.spec.kind, IdentityProviderType::Oidc);
     }
 
@@ -228,6 +230,9 @@ mod tests {
     fn the_crd_has_the_names_people_type() {
         let crd = IdentityProvider::crd();
         assert_eq!(crd.spec.names.short_names, Some(vec!["idp".to_owned()]));
-        assert_eq!(columns(&crd), ["Type", "Issuer", "Phase", "Age"]);
+        assert_eq!(
+            columns::<IdentityProvider>(),
+            ["Type", "Issuer", "Phase", "Age"]
+        );
     }
 }

@@ -3,15 +3,6 @@
 //! Owns the wire form of the request and of its progress. The artifact's address and the image's name at the provider
 //! are computed elsewhere.
 
-#![expect(
-    unreachable_pub,
-    reason = "KubeSchema repeats each public struct inside a function, where nobody can reach it"
-)]
-#![expect(
-    clippy::duplicated_attributes,
-    reason = "several print columns have the same type"
-)]
-
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
@@ -119,6 +110,7 @@ pub struct ImageFactoryReference {
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "lowercase")]
+#[schemars(description = "")]
 pub enum Architecture {
     /// 64-bit x86.
     #[default]
@@ -132,6 +124,7 @@ pub enum Architecture {
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "lowercase")]
+#[schemars(description = "")]
 pub enum TransferMode {
     /// The provider downloads it.
     #[default]
@@ -193,6 +186,7 @@ pub struct ImageSyncStatus {
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
+#[schemars(description = "")]
 pub enum ImageSyncPhase {
     /// Asked for; nothing has begun.
     Pending,

@@ -104,6 +104,7 @@ pub struct AllocationOwnerReference {
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "lowercase")]
+#[schemars(description = "")]
 pub enum AllocationType {
     /// Machines.
     Nodes,
@@ -171,6 +172,7 @@ pub struct IPAllocationStatus {
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
+#[schemars(description = "")]
 pub enum AllocationPhase {
     /// Asked for.
     Pending,
@@ -187,12 +189,12 @@ mod tests {
     use kube::CustomResourceExt;
 
     use super::*;
-    use crate::butler::testing::{columns, round_trips};
+    use crate::testing::{columns, read};
 
     #[test]
     fn an_allocation_is_read_and_written_unchanged() {
         let allocation =
-            round_trips::<IPAllocation>(include_str!("../../../../examples/ip-allocation.yaml"));
+            read::<IPAllocation>(include_str!("../../../../examples/ip-allocation.yaml"));
         assert_eq!(allocation.spec.kind, AllocationType::Loadbalancer);
     }
 
@@ -219,7 +221,7 @@ mod tests {
         assert_eq!(crd.spec.names.plural, "ipallocations");
         assert_eq!(crd.spec.names.short_names, Some(vec!["ipa".to_owned()]));
         assert_eq!(
-            columns(&crd),
+            columns::<IPAllocation>(),
             ["Pool", "Cluster", "Type", "Phase", "Start", "End", "Age"]
         );
     }

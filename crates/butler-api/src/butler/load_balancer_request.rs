@@ -3,15 +3,6 @@
 //! Owns the wire form of the request and of the provider's answer. Which machines are targets is decided by whoever
 //! makes the request.
 
-#![expect(
-    unreachable_pub,
-    reason = "KubeSchema repeats each public struct inside a function, where nobody can reach it"
-)]
-#![expect(
-    clippy::duplicated_attributes,
-    reason = "several print columns have the same type"
-)]
-
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
@@ -98,8 +89,7 @@ const fn api_server_port() -> i32 {
 pub struct LoadBalancerTarget {
     /// Address of the machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 45))]
-    #[x_kube(validation = Rule::new("isIP(self)").message("ip must be an IPv4 or IPv6 address"))]
+    #[schemars(schema_with = "crate::schema::address")]
     pub ip: Option<String>,
     /// The machine's identity at the provider, as in the status of its `MachineRequest`.
     #[serde(
@@ -155,6 +145,7 @@ pub struct LoadBalancerRequestStatus {
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
+#[schemars(description = "")]
 pub enum LoadBalancerPhase {
     /// Asked for; the provider has not begun.
     Pending,
@@ -236,7 +227,7 @@ mod tests {
             wrong
                 .unwrap_err()
                 .to_string()
-                .contains("ip must be an IPv4 or IPv6 address")
+                .contains("must be an IPv4 or IPv6 address")
         );
         let empty = validate_cel(&request("mgmt1", &json!([{}])));
         assert!(

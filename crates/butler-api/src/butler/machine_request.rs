@@ -3,11 +3,6 @@
 //! Owns the wire form of a request, in both of its accepted spellings, and of a provider's answer. What the two
 //! spellings mean is decided by [`crate::normalize::machine_request`]; no reader should look at the spellings itself.
 
-#![expect(
-    unreachable_pub,
-    reason = "KubeSchema repeats each public struct inside a function, where nobody can reach it"
-)]
-
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -17,10 +12,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::Quantity;
+use crate::name::LABEL_PATTERN;
 use crate::reference::{NamespacedReference, SecretReference};
-
-/// Names of machines are host names: one DNS label.
-const MACHINE_NAME_PATTERN: &str = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$";
+use crate::schema::{at_least_rule, processors_rule};
 
 /// Asks a provider for one machine.
 ///
@@ -76,7 +70,7 @@ pub struct MachineRequestSpec {
     /// Name of the machine at the provider, and its host name: a DNS label of at most 63 characters. The name of this
     /// object if absent. Immutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = 63), regex(pattern = MACHINE_NAME_PATTERN))]
+    #[schemars(length(min = 1, max = 63), regex(pattern = LABEL_PATTERN))]
     pub machine_name: Option<String>,
     /// What the machine is for in its cluster: `control-plane` (also written `controlplane`) or `worker`. Immutable,
     /// but for the spelling.
@@ -123,13 +117,13 @@ pub struct MachineRequestSpec {
 #[serde(rename_all = "camelCase")]
 pub struct MachineResources {
     /// Number of virtual processors, a whole number from 1 to 128.
-    #[x_kube(validation = Rule::new("quantity(string(self)).isInteger() && quantity(string(self)).asInteger() >= 1 && quantity(string(self)).asInteger() <= 128").message("cpu must be a whole number from 1 to 128"))]
+    #[x_kube(validation = processors_rule())]
     pub cpu: Quantity,
     /// Memory, such as `16Gi`; at least `1Gi`. Rounded up to whole MiB.
-    #[x_kube(validation = Rule::new("quantity(string(self)).compareTo(quantity('1Gi')) >= 0").message("memory must be at least 1Gi"))]
+    #[x_kube(validation = at_least_rule("memory", "1Gi", "16Gi"))]
     pub memory: Quantity,
     /// Size of the root disk, such as `100Gi`; at least `10Gi`. Rounded up to whole GiB.
-    #[x_kube(validation = Rule::new("quantity(string(self)).compareTo(quantity('10Gi')) >= 0").message("disk must be at least 10Gi"))]
+    #[x_kube(validation = at_least_rule("disk", "10Gi", "100Gi"))]
     pub disk: Quantity,
 }
 
@@ -151,6 +145,7 @@ pub struct ExtraDisk {
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "kebab-case")]
+#[schemars(description = "")]
 pub enum MachineRole {
     /// Runs the API server and etcd of its cluster.
     ControlPlane,
@@ -178,6 +173,7 @@ impl fmt::Display for MachineRole {
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
+#[schemars(description = "")]
 pub enum MachineRoleSpelling {
     /// A control plane machine.
     #[serde(rename = "control-plane")]
@@ -266,6 +262,7 @@ pub struct MachineRequestStatus {
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
+#[schemars(description = "")]
 pub enum MachinePhase {
     /// Asked for; the provider has not begun.
     Pending,

@@ -1,14 +1,5 @@
 //! `ManagementAddon`: an addon of the catalogue on the management cluster itself.
 
-#![expect(
-    unreachable_pub,
-    reason = "KubeSchema repeats each public struct inside a function, where nobody can reach it"
-)]
-#![expect(
-    clippy::duplicated_attributes,
-    reason = "each print column has a type, and most are of the same one"
-)]
-
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;

@@ -103,6 +103,7 @@ pub struct ProviderConfigSpec {
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "lowercase")]
+#[schemars(description = "")]
 pub enum Provider {
     /// Harvester.
     Harvester,
@@ -168,6 +169,7 @@ pub struct ProviderScope {
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "lowercase")]
+#[schemars(description = "")]
 pub enum ScopeType {
     /// Every team.
     #[default]
@@ -242,7 +244,7 @@ mod tests {
     use kube::CustomResourceExt;
 
     use super::*;
-    use crate::butler::testing::{columns, round_trips};
+    use crate::testing::{columns, read};
 
     #[test]
     fn infrastructure_is_read_and_written_unchanged() {
@@ -251,7 +253,7 @@ mod tests {
             include_str!("../../../../examples/provider-config-nutanix.yaml"),
             include_str!("../../../../examples/provider-config-proxmox.yaml"),
         ] {
-            round_trips::<ProviderConfig>(manifest);
+            read::<ProviderConfig>(manifest);
         }
     }
 
@@ -287,7 +289,7 @@ mod tests {
         let crd = ProviderConfig::crd();
         assert_eq!(crd.spec.names.short_names, Some(vec!["pc".to_owned()]));
         assert_eq!(
-            columns(&crd),
+            columns::<ProviderConfig>(),
             ["Provider", "Scope", "Ready", "Validated", "Age"]
         );
     }

@@ -103,6 +103,7 @@ pub struct TeamGroup {
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "lowercase")]
+#[schemars(description = "")]
 pub enum TeamRole {
     /// Everything, membership included.
     Admin,
@@ -298,6 +299,7 @@ pub struct TeamStatus {
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
+#[schemars(description = "")]
 pub enum TeamPhase {
     /// Its namespace is being made.
     Pending,
@@ -313,6 +315,7 @@ pub enum TeamPhase {
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
+#[schemars(description = "")]
 pub enum QuotaStatus {
     /// All limits are far.
     #[serde(rename = "OK")]
@@ -365,11 +368,11 @@ mod tests {
     use kube::CustomResourceExt;
 
     use super::*;
-    use crate::butler::testing::{columns, round_trips};
+    use crate::testing::{columns, read};
 
     #[test]
     fn a_users_team_is_read_and_written_unchanged() {
-        let team = round_trips::<Team>(include_str!("../../../../examples/team.yaml"));
+        let team = read::<Team>(include_str!("../../../../examples/team.yaml"));
         let access = team.spec.access.expect("access");
         assert_eq!(access.users[0].role, TeamRole::Admin);
         assert_eq!(access.groups[0].role, TeamRole::Member);
@@ -381,7 +384,7 @@ mod tests {
         assert_eq!(crd.spec.scope, "Cluster");
         assert_eq!(crd.spec.names.short_names, Some(vec!["tm".to_owned()]));
         assert_eq!(
-            columns(&crd),
+            columns::<Team>(),
             [
                 "Display Name",
                 "Phase",

@@ -3,15 +3,6 @@
 //! Names either an entry of the catalogue or a chart of its own. Addons that a cluster is created with are part of
 //! `TenantCluster`.
 
-#![expect(
-    unreachable_pub,
-    reason = "KubeSchema repeats each public struct inside a function, where nobody can reach it"
-)]
-#![expect(
-    clippy::duplicated_attributes,
-    reason = "each print column has a type, and most are of the same one"
-)]
-
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;

@@ -85,6 +85,7 @@ pub struct UserSpec {
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "lowercase")]
+#[schemars(description = "")]
 pub enum AuthenticationType {
     /// Through an identity provider.
     Sso,
@@ -98,6 +99,7 @@ pub enum AuthenticationType {
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "lowercase")]
+#[schemars(description = "")]
 pub enum PlatformRole {
     /// May do everything.
     Admin,
@@ -182,6 +184,7 @@ pub struct UserStatus {
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
+#[schemars(description = "")]
 pub enum UserPhase {
     /// Invited; no password set yet.
     Pending,
@@ -208,11 +211,11 @@ mod tests {
     use kube::CustomResourceExt;
 
     use super::*;
-    use crate::butler::testing::{columns, round_trips};
+    use crate::testing::{columns, read};
 
     #[test]
     fn a_person_is_read_and_written_unchanged() {
-        let user = round_trips::<User>(include_str!("../../../../examples/user.yaml"));
+        let user = read::<User>(include_str!("../../../../examples/user.yaml"));
         assert_eq!(user.spec.platform_role, Some(PlatformRole::Viewer));
         assert_eq!(user.spec.ssh_keys.len(), 1);
     }
@@ -228,7 +231,7 @@ mod tests {
         let crd = User::crd();
         assert_eq!(crd.spec.names.short_names, Some(vec!["usr".to_owned()]));
         assert_eq!(
-            columns(&crd),
+            columns::<User>(),
             [
                 "Email",
                 "Display Name",

@@ -2,27 +2,15 @@
 //!
 //! Also owns the parts that a `WorkspaceTemplate` prepares: image, repositories, dotfiles, environment, size.
 
-#![expect(
-    unreachable_pub,
-    reason = "KubeSchema repeats each public struct inside a function, where nobody can reach it"
-)]
-#![expect(
-    clippy::duplicated_attributes,
-    reason = "each print column has a type, and most are of the same one"
-)]
-
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Quantity, quantity::QUANTITY_PATTERN, reference::LocalReference};
-
-/// A length of time with units from nanoseconds to hours, such as `90s`, `10m` or `1h30m`; or `0`.
-pub(crate) const DURATION_PATTERN: &str = r"^(0|([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+)$";
-
-/// A word that is passed to a program: no blanks, and no leading dash, which would make it an option.
-pub(crate) const ARGUMENT_PATTERN: &str = r"^[^-\s]\S*$";
+use crate::Quantity;
+use crate::quantity::QUANTITY_PATTERN;
+use crate::reference::LocalReference;
+use crate::schema::{ARGUMENT_PATTERN, DURATION_PATTERN};
 
 /// A directory name without a way out of its parent.
 const DIRECTORY_NAME_PATTERN: &str = r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$";
@@ -106,7 +94,7 @@ pub struct WorkspaceSpec {
 }
 
 fn ten_gi() -> Quantity {
-    Quantity("10Gi".to_owned())
+    Quantity::new("10Gi")
 }
 
 fn four_hours() -> String {
@@ -321,7 +309,7 @@ mod tests {
             "image": "ghcr.io/butlerdotdev/workspace-base:latest",
         }))
         .unwrap();
-        assert_eq!(spec.storage_size, Quantity("10Gi".to_owned()));
+        assert_eq!(spec.storage_size, Quantity::new("10Gi"));
         assert_eq!(
             (spec.idle_timeout.as_str(), spec.auto_stop_after.as_str()),
             ("4h", "8h")

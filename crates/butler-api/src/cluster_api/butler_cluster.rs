@@ -21,8 +21,6 @@ use crate::reference::NamespacedReference;
     namespaced,
     status = "ButlerClusterStatus",
     derive = "PartialEq",
-    label("cluster.x-k8s.io/provider", "infrastructure-butler"),
-    label("cluster.x-k8s.io/v1beta2", "v1alpha1"),
     doc = "The infrastructure of a tenant cluster whose machines come from a Butler provider.",
     printcolumn(
         name = "Cluster",
@@ -88,8 +86,6 @@ pub struct ButlerClusterStatus {
     category = "cluster-api",
     namespaced,
     derive = "PartialEq",
-    label("cluster.x-k8s.io/provider", "infrastructure-butler"),
-    label("cluster.x-k8s.io/v1beta2", "v1alpha1"),
     doc = "What a ClusterClass makes ButlerClusters from.",
     printcolumn(
         name = "Age",
@@ -120,15 +116,15 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::steward::manifest;
+    use crate::testing;
 
     const CLUSTER: &str = include_str!("../../../../examples/butler-cluster.yaml");
     const TEMPLATE: &str = include_str!("../../../../examples/butler-cluster-template.yaml");
 
     #[test]
     fn users_manifests_are_kept_as_written() {
-        let cluster: ButlerCluster = manifest::read(CLUSTER);
-        let template: ButlerClusterTemplate = manifest::read(TEMPLATE);
+        let cluster: ButlerCluster = testing::read(CLUSTER);
+        let template: ButlerClusterTemplate = testing::read(TEMPLATE);
         assert_eq!(
             cluster.spec.provider_ref,
             template.spec.template.spec.provider_ref
@@ -136,29 +132,17 @@ mod tests {
     }
 
     #[test]
-    fn cluster_api_recognises_the_kinds() {
-        let labels = json!({
-            "cluster.x-k8s.io/provider": "infrastructure-butler",
-            "cluster.x-k8s.io/v1beta2": "v1alpha1",
-        });
+    fn the_crd_says_what_cluster_api_and_kubectl_need() {
         assert_eq!(
-            manifest::crd_part::<ButlerCluster>("metadata/labels"),
-            labels
-        );
-        assert_eq!(
-            manifest::crd_part::<ButlerClusterTemplate>("metadata/labels"),
-            labels
-        );
-        assert_eq!(
-            manifest::crd_part::<ButlerCluster>("metadata/name"),
+            testing::crd_part::<ButlerCluster>("metadata/name"),
             "butlerclusters.infrastructure.cluster.x-k8s.io"
         );
         assert_eq!(
-            manifest::crd_part::<ButlerCluster>("spec/names/categories"),
+            testing::crd_part::<ButlerCluster>("spec/names/categories"),
             json!(["cluster-api"])
         );
         assert_eq!(
-            manifest::field::<ButlerCluster>("status.failureDomains")["x-kubernetes-list-map-keys"],
+            testing::field::<ButlerCluster>("status.failureDomains")["x-kubernetes-list-map-keys"],
             json!(["name"])
         );
     }

@@ -43,8 +43,6 @@ const POSITIVE_QUANTITY_PATTERN: &str =
     namespaced,
     status = "ButlerMachineStatus",
     derive = "PartialEq",
-    label("cluster.x-k8s.io/provider", "infrastructure-butler"),
-    label("cluster.x-k8s.io/v1beta2", "v1alpha1"),
     doc = "A machine of a tenant cluster that comes from a Butler provider.",
     printcolumn(
         name = "Cluster",
@@ -182,8 +180,6 @@ pub struct ButlerMachineStatus {
     category = "cluster-api",
     namespaced,
     derive = "PartialEq",
-    label("cluster.x-k8s.io/provider", "infrastructure-butler"),
-    label("cluster.x-k8s.io/v1beta2", "v1alpha1"),
     doc = "What a MachineDeployment makes ButlerMachines from. To change machines, make a new template and refer to it.",
     printcolumn(name = "CPU", type_ = "integer", json_path = ".spec.template.spec.cpu"),
     printcolumn(
@@ -222,45 +218,24 @@ pub struct ButlerMachineTemplateResource {
 #[cfg(test)]
 mod tests {
     use pretty_assertions::assert_eq;
-    use serde_json::json;
 
     use super::*;
-    use crate::steward::manifest;
+    use crate::testing;
 
     const MACHINE: &str = include_str!("../../../../examples/butler-machine.yaml");
     const TEMPLATE: &str = include_str!("../../../../examples/butler-machine-template.yaml");
 
     #[test]
     fn users_manifests_are_kept_as_written() {
-        let machine: ButlerMachine = manifest::read(MACHINE);
-        assert_eq!(machine.spec.shape.memory, Quantity("8Gi".to_owned()));
-        let template: ButlerMachineTemplate = manifest::read(TEMPLATE);
+        let machine: ButlerMachine = testing::read(MACHINE);
+        assert_eq!(machine.spec.shape.memory, Quantity::new("8Gi"));
+        let template: ButlerMachineTemplate = testing::read(TEMPLATE);
         assert_eq!(template.spec.template.spec.cpu, machine.spec.shape.cpu);
     }
 
     #[test]
-    fn cluster_api_recognises_the_kinds() {
-        let labels = json!({
-            "cluster.x-k8s.io/provider": "infrastructure-butler",
-            "cluster.x-k8s.io/v1beta2": "v1alpha1",
-        });
-        assert_eq!(
-            manifest::crd_part::<ButlerMachine>("metadata/labels"),
-            labels
-        );
-        assert_eq!(
-            manifest::crd_part::<ButlerMachineTemplate>("metadata/labels"),
-            labels
-        );
-        assert_eq!(
-            manifest::crd_part::<ButlerMachineTemplate>("metadata/name"),
-            "butlermachinetemplates.infrastructure.cluster.x-k8s.io"
-        );
-    }
-
-    #[test]
     fn a_template_may_be_edited_because_cluster_api_tries_changes_on_it() {
-        let schema = manifest::field::<ButlerMachineTemplate>("spec").to_string();
+        let schema = testing::field::<ButlerMachineTemplate>("spec").to_string();
         assert!(!schema.contains("oldSelf"), "{schema}");
     }
 }

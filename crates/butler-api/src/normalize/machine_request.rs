@@ -5,36 +5,13 @@
 
 use std::collections::BTreeMap;
 
-use crate::Quantity;
+use super::FieldError;
+use super::machine_size::{LeastSize, MachineSize};
 use crate::butler::machine_request::{
     ExtraDisk, MachineRequestSpec, MachineResources, MachineRole, SensitiveText,
 };
+use crate::name::is_dns_label;
 use crate::reference::{NamespacedReference, SecretReference};
-
-/// One MiB in bytes.
-pub(super) const MEBIBYTE: u128 = 1 << 20;
-/// One GiB in bytes.
-pub(super) const GIBIBYTE: u128 = 1 << 30;
-
-/// A field that breaks a rule. The API server refuses most of these; objects stored before a rule existed, or read from
-/// a file, meet the rule here.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
-#[error("{path} {rule}")]
-pub struct FieldError {
-    /// The field, as it is written in the manifest: `spec.resources.memory`.
-    pub path: String,
-    /// What the field must be, as the end of a sentence: `must be at least 1Gi`.
-    pub rule: String,
-}
-
-impl FieldError {
-    pub(super) fn new(path: impl Into<String>, rule: impl Into<String>) -> Self {
-        Self {
-            path: path.into(),
-            rule: rule.into(),
-        }
-    }
-}
 
 /// A request for a machine, whichever way it was written.
 #[derive(Clone, Debug, PartialEq)]
@@ -57,17 +34,6 @@ pub struct NormalizedMachineRequest {
     pub network_data: Option<String>,
     /// Labels or tags to put on the machine at the provider.
     pub labels: BTreeMap<String, String>,
-}
-
-/// How big a machine is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct MachineSize {
-    /// Number of virtual processors.
-    pub cpu: u32,
-    /// Memory in MiB.
-    pub memory_mib: u32,
-    /// Root disk in GiB.
-    pub disk_gib: u32,
 }
 
 /// Where a machine's user data is.
@@ -131,43 +97,28 @@ fn machine_name<'a>(
     name
 }
 
-/// Whether the text is one label of a DNS name, in lower case.
-pub(super) fn is_dns_label(text: &str) -> bool {
-    let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-    (1..=63).contains(&text.len())
-        && text.bytes().all(inner)
-        && !text.starts_with('-')
-        && !text.ends_with('-')
-}
-
-/// The least sizes a kind of machine may have.
-pub(super) struct LeastSize {
-    pub(super) memory_mib: u32,
-    pub(super) disk_gib: u32,
-}
+/// What any machine needs to boot.
+const LEAST: LeastSize = LeastSize {
+    memory_mib: 1024,
+    disk_gib: 10,
+};
 
 fn size(spec: &MachineRequestSpec, errors: &mut Vec<FieldError>) -> Option<MachineSize> {
-    let least = LeastSize {
-        memory_mib: 1024,
-        disk_gib: 10,
-    };
     match (&spec.resources, spec.cpu, spec.memory_mb, spec.disk_gb) {
-        (Some(MachineResources { cpu, memory, disk }), None, None, None) => size_of_quantities(
+        (Some(MachineResources { cpu, memory, disk }), None, None, None) => LEAST.of_quantities(
             [
                 ("spec.resources.cpu", cpu),
                 ("spec.resources.memory", memory),
                 ("spec.resources.disk", disk),
             ],
-            &least,
             errors,
         ),
-        (None, Some(cpu), Some(memory), Some(disk)) => size_of_numbers(
+        (None, Some(cpu), Some(memory), Some(disk)) => LEAST.of_numbers(
             [
                 ("spec.cpu", cpu),
                 ("spec.memoryMB", memory),
                 ("spec.diskGB", disk),
             ],
-            &least,
             errors,
         ),
         _ => {
@@ -178,88 +129,6 @@ fn size(spec: &MachineRequestSpec, errors: &mut Vec<FieldError>) -> Option<Machi
             None
         }
     }
-}
-
-/// A size written as quantities: processors, memory and disk, each with its path.
-pub(super) fn size_of_quantities(
-    [(cpu_path, cpu), (memory_path, memory), (disk_path, disk)]: [(&str, &Quantity); 3],
-    least: &LeastSize,
-    errors: &mut Vec<FieldError>,
-) -> Option<MachineSize> {
-    let mut read = |path: &str, quantity: &Quantity, unit: u128| {
-        let units = whole_units(quantity, unit);
-        if units.is_none() {
-            errors.push(FieldError::new(
-                path,
-                "must be a quantity such as 4 or 16Gi",
-            ));
-        }
-        units
-    };
-    let thousandths = read(cpu_path, cpu, 0);
-    let memory = read(memory_path, memory, MEBIBYTE);
-    let disk = read(disk_path, disk, GIBIBYTE);
-    let (thousandths, memory, disk) = (thousandths?, memory?, disk?);
-    if thousandths % 1000 != 0 {
-        errors.push(FieldError::new(
-            cpu_path,
-            "must be a whole number from 1 to 128",
-        ));
-        return None;
-    }
-    check_size(
-        [
-            (cpu_path, thousandths / 1000),
-            (memory_path, memory),
-            (disk_path, disk),
-        ],
-        least,
-        errors,
-    )
-}
-
-/// A size written as whole numbers: processors, MiB and GiB, each with its path.
-pub(super) fn size_of_numbers(
-    sizes: [(&str, i32); 3],
-    least: &LeastSize,
-    errors: &mut Vec<FieldError>,
-) -> Option<MachineSize> {
-    check_size(
-        sizes.map(|(path, size)| (path, u32::try_from(size).unwrap_or(0))),
-        least,
-        errors,
-    )
-}
-
-fn check_size(
-    [
-        (cpu_path, cpu),
-        (memory_path, memory_mib),
-        (disk_path, disk_gib),
-    ]: [(&str, u32); 3],
-    least: &LeastSize,
-    errors: &mut Vec<FieldError>,
-) -> Option<MachineSize> {
-    let before = errors.len();
-    if !(1..=128).contains(&cpu) {
-        errors.push(FieldError::new(
-            cpu_path,
-            "must be a whole number from 1 to 128",
-        ));
-    }
-    if memory_mib < least.memory_mib {
-        let rule = format!("must be at least {} MiB", least.memory_mib);
-        errors.push(FieldError::new(memory_path, rule));
-    }
-    if disk_gib < least.disk_gib {
-        let rule = format!("must be at least {} GiB", least.disk_gib);
-        errors.push(FieldError::new(disk_path, rule));
-    }
-    (errors.len() == before).then_some(MachineSize {
-        cpu,
-        memory_mib,
-        disk_gib,
-    })
 }
 
 fn provider(
@@ -291,47 +160,6 @@ fn user_data(spec: &MachineRequestSpec, errors: &mut Vec<FieldError>) -> Option<
             None
         }
     }
-}
-
-/// How many whole `unit`s of bytes a quantity needs, rounded up; with a unit of 0, its thousandths. None if the text is
-/// no positive quantity or too large.
-fn whole_units(quantity: &Quantity, unit: u128) -> Option<u32> {
-    const SUFFIXES: [(&str, u128, u128); 14] = [
-        ("Ki", 1 << 10, 1),
-        ("Mi", 1 << 20, 1),
-        ("Gi", 1 << 30, 1),
-        ("Ti", 1 << 40, 1),
-        ("Pi", 1 << 50, 1),
-        ("Ei", 1 << 60, 1),
-        ("m", 1, 1000),
-        ("k", 1_000, 1),
-        ("M", 1_000_000, 1),
-        ("G", 1_000_000_000, 1),
-        ("T", 1_000_000_000_000, 1),
-        ("P", 1_000_000_000_000_000, 1),
-        ("E", 1_000_000_000_000_000_000, 1),
-        ("", 1, 1),
-    ];
-    let (number, multiplier, divisor) = SUFFIXES.iter().find_map(|(suffix, times, over)| {
-        quantity
-            .0
-            .strip_suffix(suffix)
-            .map(|number| (number, *times, *over))
-    })?;
-    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-    let digits = format!("{whole}{fraction}");
-    if digits.is_empty() || digits.len() > 18 || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
-        return None;
-    }
-    let scale = 10_u128.checked_pow(u32::try_from(fraction.len()).ok()?)?;
-    let numerator = digits.parse::<u128>().ok()?.checked_mul(multiplier)?;
-    let denominator = divisor.checked_mul(scale)?;
-    let units = if unit == 0 {
-        numerator.checked_mul(1000)?.div_ceil(denominator)
-    } else {
-        numerator.div_ceil(denominator.checked_mul(unit)?)
-    };
-    u32::try_from(units).ok()
 }
 
 #[cfg(test)]
@@ -439,19 +267,5 @@ mod tests {
             errors,
             ["spec.userData and spec.userDataSecretRef exclude each other"]
         );
-    }
-
-    #[test]
-    fn quantities_round_up_to_whole_units() {
-        let units = |text: &str, unit| whole_units(&Quantity(text.to_owned()), unit);
-        assert_eq!(units("16Gi", MEBIBYTE), Some(16384));
-        assert_eq!(units("1.5Gi", MEBIBYTE), Some(1536));
-        assert_eq!(units("1G", MEBIBYTE), Some(954));
-        assert_eq!(units("107374182400", GIBIBYTE), Some(100));
-        assert_eq!(units("4", 0), Some(4000));
-        assert_eq!(units("2500m", 0), Some(2500));
-        for bad in ["", "Gi", "-1Gi", "1 Gi", "1Gb", ".", "999999Ei", "1.2.3"] {
-            assert_eq!(units(bad, MEBIBYTE), None, "{bad}");
-        }
     }
 }

@@ -261,7 +261,7 @@ mod tests {
     use crate::butler::team::{Team, TeamGroup, TeamUser};
 
     fn quantity(text: &str) -> Quantity {
-        Quantity(text.to_owned())
+        Quantity::new(text)
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! What Steward installs into a tenant cluster or runs beside its control plane.
 
-use k8s_openapi::api::core::v1::{ResourceRequirements, Toleration};
+use k8s_openapi::api::core::v1::Toleration;
 use kube::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::container_resources::ContainerResources;
 use super::exposure::{
     CERTIFICATE_NAMES_MESSAGE, CERTIFICATE_NAMES_RULE, RANGES_MESSAGE, RANGES_RULE,
 };
@@ -69,8 +70,7 @@ pub struct KonnectivityServer {
     pub version: Option<String>,
     /// Requests and limits of the server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "super::embedded::resources")]
-    pub resources: Option<ResourceRequirements>,
+    pub resources: Option<ContainerResources>,
     /// Further arguments, each written `--flag=value`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub extra_args: Vec<String>,
@@ -115,7 +115,7 @@ pub struct KonnectivityAgent {
     /// Whether agents use the network of their node, so that they run before the network plugin does.
     #[serde(default)]
     pub host_network: bool,
-    /// Taints the agents tolerate, as in a pod.
+    /// Taints the agents tolerate. See `kubectl explain pod.spec.tolerations`.
     #[serde(default = "critical_addons_only")]
     #[schemars(schema_with = "super::embedded::schema_of::<Vec<Toleration>>")]
     pub tolerations: Vec<Toleration>,
@@ -154,6 +154,7 @@ fn critical_addons_only() -> Vec<Toleration> {
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
+#[schemars(description = "")]
 pub enum KonnectivityAgentMode {
     /// One on every node.
     #[default]
@@ -171,8 +172,7 @@ pub struct TcpProxy {
     pub image: Option<String>,
     /// Requests and limits of the proxy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "super::embedded::resources")]
-    pub resources: Option<ResourceRequirements>,
+    pub resources: Option<ContainerResources>,
     /// Names the proxy resolves by itself, for tenant clusters without DNS for the control plane's host name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub host_aliases: Vec<HostAlias>,
@@ -215,6 +215,7 @@ pub struct WorkerBootstrap {
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "lowercase")]
+#[schemars(description = "")]
 pub enum WorkerBootstrapProvider {
     /// Talos Linux, whose nodes get their certificates from a trust daemon.
     Talos,
@@ -236,8 +237,7 @@ pub struct TalosBootstrap {
     pub port: i32,
     /// Requests and limits of the daemon.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "super::embedded::resources")]
-    pub resources: Option<ResourceRequirements>,
+    pub resources: Option<ContainerResources>,
     /// Names and addresses to add to the daemon's certificate.
     #[serde(default, rename = "certSANs", skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 256), inner(length(max = 253)))]

@@ -87,6 +87,7 @@ pub struct DataStoreSpec {
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
+#[schemars(description = "")]
 pub enum DataStoreDriver {
     /// etcd, spoken to by the API server itself.
     #[serde(rename = "etcd")]
@@ -219,34 +220,28 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::steward::manifest;
+    use crate::testing;
 
     const ETCD: &str = include_str!("../../../../examples/data-store-etcd.yaml");
     const POSTGRESQL: &str = include_str!("../../../../examples/data-store-postgresql.yaml");
 
     #[test]
     fn a_users_manifests_are_kept_as_written() {
-        let etcd: DataStore = manifest::read(ETCD);
+        let etcd: DataStore = testing::read(ETCD);
         assert_eq!(etcd.spec.driver, DataStoreDriver::Etcd);
-        let postgresql: DataStore = manifest::read(POSTGRESQL);
+        let postgresql: DataStore = testing::read(POSTGRESQL);
         assert_eq!(postgresql.spec.driver, DataStoreDriver::PostgreSql);
     }
 
     #[test]
     fn the_crd_says_what_kubectl_needs() {
         assert_eq!(
-            manifest::crd_part::<DataStore>("spec/names/plural"),
+            testing::crd_part::<DataStore>("spec/names/plural"),
             "datastores"
         );
-        assert_eq!(manifest::crd_part::<DataStore>("spec/scope"), "Cluster");
-        assert_eq!(
-            manifest::columns::<DataStore>(),
-            [
-                ("Driver".to_owned(), ".spec.driver".to_owned()),
-                ("Age".to_owned(), ".metadata.creationTimestamp".to_owned()),
-            ]
-        );
-        let driver = manifest::field::<DataStore>("spec.driver");
+        assert_eq!(testing::crd_part::<DataStore>("spec/scope"), "Cluster");
+        assert_eq!(testing::columns::<DataStore>(), ["Driver", "Age"]);
+        let driver = testing::field::<DataStore>("spec.driver");
         assert_eq!(driver["type"], "string");
         assert_eq!(
             driver["enum"],

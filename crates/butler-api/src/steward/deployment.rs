@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::apps::v1::{DeploymentStrategy, RollingUpdateDeployment};
 use k8s_openapi::api::core::v1::{
-    Affinity, Container, ResourceRequirements, Toleration, TopologySpreadConstraint, Volume,
-    VolumeMount,
+    Affinity, Container, Toleration, TopologySpreadConstraint, Volume, VolumeMount,
 };
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::container_resources::ContainerResources;
 use super::exposure::AdditionalMetadata;
 
 /// The registry of the Kubernetes project, from which images come unless told otherwise.
@@ -26,20 +26,22 @@ pub struct DeploymentPlacement {
     /// Runtime class of the pods, for instance a sandboxed runtime; the default one if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runtime_class_name: Option<String>,
-    /// How pods are replaced. By default a full set of new pods is ready before the old ones go.
+    /// How pods are replaced. By default a full set of new pods is ready before the old ones go. See `kubectl explain
+    /// deployment.spec.strategy`.
     #[serde(default = "blue_green")]
     #[schemars(schema_with = "super::embedded::schema_of::<DeploymentStrategy>")]
     pub strategy: DeploymentStrategy,
-    /// Taints the pods tolerate, as in a pod.
+    /// Taints the pods tolerate. See `kubectl explain pod.spec.tolerations`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "super::embedded::schema_of::<Vec<Toleration>>")]
     pub tolerations: Vec<Toleration>,
-    /// Which nodes and neighbours the pods seek or avoid, as in a pod. If absent, replicas avoid each other's node.
+    /// Which nodes and neighbours the pods seek or avoid. If absent, replicas avoid each other's node. See `kubectl
+    /// explain pod.spec.affinity`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "super::embedded::schema_of::<Affinity>")]
     pub affinity: Option<Affinity>,
-    /// How the pods spread over zones and nodes, as in a pod. A missing label selector selects the control plane's
-    /// own pods.
+    /// How the pods spread over zones and nodes. A missing label selector selects the control plane's own pods. See
+    /// `kubectl explain pod.spec.topologySpreadConstraints`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "super::embedded::schema_of::<Vec<TopologySpreadConstraint>>")]
     pub topology_spread_constraints: Vec<TopologySpreadConstraint>,
@@ -104,15 +106,15 @@ pub struct ControlPlaneDeployment {
     /// Further command line arguments of the components.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub extra_args: Option<ComponentArguments>,
-    /// Containers to run to completion before the components start, as in a pod.
+    /// Containers to run to completion before the components start. See `kubectl explain pod.spec.initContainers`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "super::embedded::schema_of::<Vec<Container>>")]
     pub additional_init_containers: Vec<Container>,
-    /// Containers to run beside the components, as in a pod.
+    /// Containers to run beside the components. See `kubectl explain pod.spec.containers`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "super::embedded::schema_of::<Vec<Container>>")]
     pub additional_containers: Vec<Container>,
-    /// Volumes to add to the pods, as in a pod.
+    /// Volumes to add to the pods. See `kubectl explain pod.spec.volumes`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "super::embedded::schema_of::<Vec<Volume>>")]
     pub additional_volumes: Vec<Volume>,
@@ -198,20 +200,16 @@ fn default_scheduler_image() -> String {
 pub struct ComponentResources {
     /// Of the API server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "super::embedded::resources")]
-    pub api_server: Option<ResourceRequirements>,
+    pub api_server: Option<ContainerResources>,
     /// Of the controller manager.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "super::embedded::resources")]
-    pub controller_manager: Option<ResourceRequirements>,
+    pub controller_manager: Option<ContainerResources>,
     /// Of the scheduler.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "super::embedded::resources")]
-    pub scheduler: Option<ResourceRequirements>,
+    pub scheduler: Option<ContainerResources>,
     /// Of kine, which stands between the API server and a database that is not etcd.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "super::embedded::resources")]
-    pub kine: Option<ResourceRequirements>,
+    pub kine: Option<ContainerResources>,
 }
 
 /// Command line arguments, component by component, each written `--flag=value`. They win over Steward's own.
@@ -236,15 +234,15 @@ pub struct ComponentArguments {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ComponentVolumeMounts {
-    /// Of the API server.
+    /// Of the API server. See `kubectl explain pod.spec.containers.volumeMounts`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "super::embedded::schema_of::<Vec<VolumeMount>>")]
     pub api_server: Vec<VolumeMount>,
-    /// Of the controller manager.
+    /// Of the controller manager. See `kubectl explain pod.spec.containers.volumeMounts`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "super::embedded::schema_of::<Vec<VolumeMount>>")]
     pub controller_manager: Vec<VolumeMount>,
-    /// Of the scheduler.
+    /// Of the scheduler. See `kubectl explain pod.spec.containers.volumeMounts`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "super::embedded::schema_of::<Vec<VolumeMount>>")]
     pub scheduler: Vec<VolumeMount>,

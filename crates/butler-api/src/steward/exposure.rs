@@ -6,17 +6,14 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::name::{LABEL_PATTERN, SUBDOMAIN_PATTERN};
+
 /// Pattern of a host name as the Gateway API accepts it, with an optional leading wildcard.
 pub(crate) const HOSTNAME_PATTERN: &str =
     r"^(\*\.)?[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$";
 
-/// Pattern of a lower-case DNS subdomain.
-pub(crate) const SUBDOMAIN_PATTERN: &str =
-    r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$";
-
 const GROUP_PATTERN: &str = r"^$|^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$";
 const KIND_PATTERN: &str = r"^[a-zA-Z]([-a-zA-Z0-9]*[a-zA-Z0-9])?$";
-const NAMESPACE_PATTERN: &str = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$";
 
 /// CEL: a text that is empty, an IP address or a host name.
 pub(crate) const ADDRESS_RULE: &str = r"self == '' || isIP(self) || self.matches(r'^[a-zA-Z0-9]([-a-zA-Z0-9]*[a-zA-Z0-9])?(\.[a-zA-Z0-9]([-a-zA-Z0-9]*[a-zA-Z0-9])?)*$')";
@@ -51,6 +48,7 @@ pub(crate) const PARENTS_MESSAGE: &str = "parentRefs must not set port or sectio
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
+#[schemars(description = "")]
 pub enum ServiceType {
     /// Reachable inside the management cluster only; the choice behind an Ingress or a Gateway.
     ClusterIP,
@@ -66,6 +64,7 @@ pub enum ServiceType {
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "lowercase")]
+#[schemars(description = "")]
 pub enum IngressControllerType {
     /// `HAProxy` Ingress.
     Haproxy,
@@ -95,7 +94,7 @@ pub struct ParentReference {
     pub name: String,
     /// Namespace of the parent; the namespace of the control plane if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = 63), regex(pattern = NAMESPACE_PATTERN))]
+    #[schemars(length(min = 1, max = 63), regex(pattern = LABEL_PATTERN))]
     pub namespace: Option<String>,
     /// Port of the listener. Reported in status; must not be set in a spec.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -27,11 +27,12 @@ const ONE_SOURCE: &str = "has(self.stringValue) != has(self.fromDefinition)";
 )]
 #[serde(rename_all = "camelCase")]
 pub struct KubeconfigGeneratorSpec {
-    /// Namespaces to look in, by their labels; all if absent or empty.
+    /// Namespaces to look in, by their labels; all if absent or empty. See `kubectl explain deployment.spec.selector`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "super::embedded::schema_of::<LabelSelector>")]
     pub namespace_selector: Option<LabelSelector>,
-    /// Control planes to make a kubeconfig for, by their labels; all in the selected namespaces if absent or empty.
+    /// Control planes to make a kubeconfig for, by their labels; all in the selected namespaces if absent or empty. See
+    /// `kubectl explain deployment.spec.selector`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "super::embedded::schema_of::<LabelSelector>")]
     pub tenant_control_plane_selector: Option<LabelSelector>,
@@ -101,13 +102,13 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::steward::manifest;
+    use crate::testing;
 
     const EXAMPLE: &str = include_str!("../../../../examples/kubeconfig-generator.yaml");
 
     #[test]
     fn a_users_manifest_is_kept_as_written() {
-        let generator: KubeconfigGenerator = manifest::read(EXAMPLE);
+        let generator: KubeconfigGenerator = testing::read(EXAMPLE);
         assert_eq!(
             generator.spec.user.from_definition.as_deref(),
             Some("metadata.name")
@@ -120,7 +121,7 @@ mod tests {
             serde_json::from_value(json!({ "user": { "stringValue": "monitoring" } })).unwrap();
         assert_eq!(spec.control_plane_endpoint_from, "admin.svc");
         assert_eq!(
-            manifest::field::<KubeconfigGenerator>("spec.controlPlaneEndpointFrom")["default"],
+            testing::field::<KubeconfigGenerator>("spec.controlPlaneEndpointFrom")["default"],
             "admin.svc"
         );
     }
@@ -128,15 +129,15 @@ mod tests {
     #[test]
     fn the_crd_says_what_kubectl_needs() {
         assert_eq!(
-            manifest::crd_part::<KubeconfigGenerator>("spec/scope"),
+            testing::crd_part::<KubeconfigGenerator>("spec/scope"),
             "Cluster"
         );
         assert_eq!(
-            manifest::crd_part::<KubeconfigGenerator>("spec/names/shortNames"),
+            testing::crd_part::<KubeconfigGenerator>("spec/names/shortNames"),
             json!(["kc"])
         );
         assert_eq!(
-            manifest::crd_part::<KubeconfigGenerator>("spec/names/categories"),
+            testing::crd_part::<KubeconfigGenerator>("spec/names/categories"),
             json!(["steward"])
         );
     }

@@ -1,13 +1,9 @@
-//! Settings of the hosted Kubernetes itself: version pattern, kubelet configuration, admission plugins.
+//! Settings of the hosted Kubernetes itself: kubelet configuration, admission plugins.
 
 use kube::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-
-/// Pattern of a Kubernetes version; the `v` may be missing.
-pub(crate) const VERSION_PATTERN: &str =
-    r"^v?[0-9]+\.[0-9]+\.[0-9]+(-[0-9A-Za-z.-]+)?(\+[0-9A-Za-z.-]+)?$";
 
 /// What kubelets of the tenant cluster are told.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
@@ -53,6 +49,7 @@ fn default_address_types() -> Vec<NodeAddressType> {
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
+#[schemars(description = "")]
 pub enum NodeAddressType {
     /// The host name the node has given itself.
     Hostname,
@@ -71,6 +68,7 @@ pub enum NodeAddressType {
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "lowercase")]
+#[schemars(description = "")]
 pub enum CgroupDriver {
     /// systemd.
     Systemd,
@@ -101,6 +99,7 @@ pub struct JsonPatch {
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "lowercase")]
+#[schemars(description = "")]
 pub enum JsonPatchOperation {
     /// Put `value` at `path`.
     Add,
@@ -121,6 +120,7 @@ pub enum JsonPatchOperation {
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
+#[schemars(description = "")]
 pub enum AdmissionController {
     /// Admits everything; deprecated.
     AlwaysAdmit,

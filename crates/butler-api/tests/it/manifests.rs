@@ -1,27 +1,25 @@
 //! Manifests on their way to the API server.
 
-use butler_api::crds;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{Api, ApiResource, DeleteParams, GetParams, PostParams};
 use kube::core::Request;
 use kube::{Client, Resource};
 use serde_json::{Value, json};
 
+use crate::definition;
+
 /// How the API server knows a kind of ours, and whether it lives in namespaces.
 fn resource(kind: &str) -> (ApiResource, bool) {
-    let definition = crds::all()
-        .into_iter()
-        .find(|definition| definition.spec.names.kind == kind)
-        .unwrap_or_else(|| panic!("no definition of the kind {kind}"));
-    let version = definition.spec.versions[0].name.clone();
+    let definition = definition(kind).spec.clone();
+    let version = definition.versions[0].name.clone();
     let resource = ApiResource {
-        api_version: format!("{}/{version}", definition.spec.group),
-        group: definition.spec.group,
+        api_version: format!("{}/{version}", definition.group),
+        group: definition.group,
         version,
-        kind: definition.spec.names.kind,
-        plural: definition.spec.names.plural,
+        kind: definition.names.kind,
+        plural: definition.names.plural,
     };
-    (resource, definition.spec.scope == "Namespaced")
+    (resource, definition.scope == "Namespaced")
 }
 
 /// A manifest and where it goes.
@@ -34,6 +32,15 @@ pub(crate) struct Manifest {
 }
 
 impl Manifest {
+    /// Reads YAML that begins below `apiVersion`, which follows from the kind.
+    pub(crate) fn of_kind(kind: &str, yaml: &str) -> Self {
+        let (resource, _) = resource(kind);
+        let api_version = resource.api_version;
+        Self::parse(&format!(
+            "apiVersion: {api_version}\nkind: {kind}\n{yaml}\n"
+        ))
+    }
+
     /// Reads YAML. A manifest of a namespaced kind that names no namespace goes to `default`.
     pub(crate) fn parse(yaml: &str) -> Self {
         let value: Value = serde_saphyr::from_str(yaml).expect("manifest is YAML");

@@ -8,9 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::BootstrapProvider;
-use super::network::{
-    ADDRESS_POOL_MESSAGE, ADDRESS_POOL_ORDER_MESSAGE, ADDRESS_POOL_ORDER_RULE, ADDRESS_POOL_RULE,
-};
+use super::network::{ADDRESS_POOL_MESSAGE, ADDRESS_POOL_RULE, address_pool_order};
 use crate::reference::SecretReference;
 
 /// What is installed on the cluster, in detail. A section that is absent gets the provider's default.
@@ -76,6 +74,7 @@ pub struct CniAddon {
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "lowercase")]
+#[schemars(description = "")]
 pub enum CniType {
     /// Cilium, which also replaces kube-proxy.
     Cilium,
@@ -104,6 +103,7 @@ pub struct StorageAddon {
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "lowercase")]
+#[schemars(description = "")]
 pub enum StorageType {
     /// Longhorn, which keeps copies of volumes on the nodes' disks.
     Longhorn,
@@ -125,7 +125,7 @@ pub struct LoadBalancerAddon {
     #[schemars(length(max = 91))]
     #[x_kube(
         validation = Rule::new(ADDRESS_POOL_RULE).message(ADDRESS_POOL_MESSAGE),
-        validation = Rule::new(ADDRESS_POOL_ORDER_RULE).message(ADDRESS_POOL_ORDER_MESSAGE)
+        validation = address_pool_order()
     )]
     pub address_pool: Option<String>,
 }
@@ -135,6 +135,7 @@ pub struct LoadBalancerAddon {
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "lowercase")]
+#[schemars(description = "")]
 pub enum LoadBalancerType {
     /// MetalLB, in its layer 2 mode.
     Metallb,
@@ -159,6 +160,7 @@ pub struct ControlPlaneHaAddon {
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "kebab-case")]
+#[schemars(description = "")]
 pub enum ControlPlaneHaType {
     /// kube-vip, by ARP.
     KubeVip,
@@ -198,6 +200,7 @@ pub struct IngressAddon {
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "lowercase")]
+#[schemars(description = "")]
 pub enum IngressType {
     /// Traefik.
     #[default]
@@ -228,6 +231,7 @@ pub struct ControlPlaneProviderAddon {
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "lowercase")]
+#[schemars(description = "")]
 pub enum ControlPlaneProviderType {
     /// Steward, which is part of Butler.
     #[default]
@@ -336,6 +340,7 @@ pub struct GitOpsAddon {
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "lowercase")]
+#[schemars(description = "")]
 pub enum GitOpsType {
     /// Flux.
     #[default]
@@ -366,7 +371,7 @@ pub struct PlatformSettings {
     #[schemars(length(max = 91))]
     #[x_kube(
         validation = Rule::new(ADDRESS_POOL_RULE).message(ADDRESS_POOL_MESSAGE),
-        validation = Rule::new(ADDRESS_POOL_ORDER_RULE).message(ADDRESS_POOL_ORDER_MESSAGE)
+        validation = address_pool_order()
     )]
     pub metal_lb_pool: Option<String>,
 }

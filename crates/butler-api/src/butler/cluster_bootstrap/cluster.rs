@@ -10,6 +10,8 @@ use super::VERSION_PATTERN;
 use super::network::{ADDRESS_OR_NAME_MESSAGE, ADDRESS_OR_NAME_RULE};
 use crate::Quantity;
 use crate::butler::machine_request::ExtraDisk;
+use crate::name::LABEL_PATTERN;
+use crate::schema::{at_least_rule, processors_rule};
 
 /// The machines of the cluster and what they have in common.
 #[derive(KubeSchema, Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -26,7 +28,7 @@ pub struct BootstrapCluster {
     /// Name of the cluster and first part of its machines' names: a DNS label of at most 63 characters. Immutable.
     #[schemars(
         length(min = 1, max = 63),
-        regex(pattern = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")
+        regex(pattern = LABEL_PATTERN)
     )]
     pub name: String,
     /// `ha` has three or more control plane nodes, `single-node` is one node that does everything.
@@ -55,6 +57,7 @@ pub struct BootstrapCluster {
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "kebab-case")]
+#[schemars(description = "")]
 pub enum Topology {
     /// One node that does everything.
     SingleNode,
@@ -104,12 +107,12 @@ pub struct NodePool {
 #[serde(rename_all = "camelCase")]
 pub struct MachineTemplate {
     /// Virtual processors, a whole number from 1 to 128.
-    #[x_kube(validation = Rule::new("quantity(string(self)).isInteger() && quantity(string(self)).asInteger() >= 1 && quantity(string(self)).asInteger() <= 128").message("cpu must be a whole number from 1 to 128"))]
+    #[x_kube(validation = processors_rule())]
     pub cpu: Quantity,
     /// Memory, such as `16Gi`; at least `2Gi`. Rounded up to whole MiB.
-    #[x_kube(validation = Rule::new("quantity(string(self)).compareTo(quantity('2Gi')) >= 0").message("memory must be at least 2Gi"))]
+    #[x_kube(validation = at_least_rule("memory", "2Gi", "16Gi"))]
     pub memory: Quantity,
     /// Root disk, such as `100Gi`; at least `20Gi`. Rounded up to whole GiB.
-    #[x_kube(validation = Rule::new("quantity(string(self)).compareTo(quantity('20Gi')) >= 0").message("diskSize must be at least 20Gi"))]
+    #[x_kube(validation = at_least_rule("diskSize", "20Gi", "100Gi"))]
     pub disk_size: Quantity,
 }

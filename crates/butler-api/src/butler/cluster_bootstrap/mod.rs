@@ -12,15 +12,6 @@
 //! | `inline_provider` | provider settings written into the request itself |
 //! | `status` | progress |
 
-#![expect(
-    unreachable_pub,
-    reason = "KubeSchema repeats each public struct inside a function, where nobody can reach it"
-)]
-#![expect(
-    clippy::duplicated_attributes,
-    reason = "several print columns have the same type"
-)]
-
 mod addons;
 mod cluster;
 mod inline_provider;
@@ -163,6 +154,7 @@ pub struct ClusterBootstrapSpec {
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "lowercase")]
+#[schemars(description = "")]
 pub enum BootstrapProvider {
     /// Harvester, through its Kubernetes API.
     Harvester,
@@ -225,6 +217,7 @@ pub struct TalosConfigPatch {
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "lowercase")]
+#[schemars(description = "")]
 pub enum PatchOperation {
     /// Sets the value, whether there was one or not.
     Add,
@@ -268,6 +261,7 @@ pub struct ControlPlaneExposure {
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
+#[schemars(description = "")]
 pub enum ExposureMode {
     /// By a load balancer of its own.
     #[default]
@@ -283,6 +277,7 @@ pub enum ExposureMode {
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "lowercase")]
+#[schemars(description = "")]
 pub enum IngressControllerType {
     /// The `HAProxy` ingress controller.
     Haproxy,

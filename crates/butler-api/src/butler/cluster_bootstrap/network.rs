@@ -1,7 +1,10 @@
 //! The addresses of a management cluster, and the rules for writing them.
 
 use kube::KubeSchema;
+use kube::core::Rule;
 use serde::{Deserialize, Serialize};
+
+use crate::schema::{cidr_rule, ipv4_number, range_rules, separate_blocks_rules};
 
 /// An address, or a DNS name, or nothing at all. The last label of a name begins with a letter, so that a mistyped
 /// address is no name.
@@ -17,30 +20,29 @@ pub(super) const ADDRESS_POOL_RULE: &str = "self == '' || isCIDR(self) || \
 /// What [`ADDRESS_POOL_RULE`] asks for.
 pub(super) const ADDRESS_POOL_MESSAGE: &str = "must be two addresses of one family joined by a hyphen, such as 10.40.0.200-10.40.0.250, or a CIDR block";
 
-/// The first address of a textual range is not above the last. CEL has no order of addresses, so IPv4 addresses are
-/// compared as numbers; IPv6 ranges are judged when the object is read.
-pub(super) const ADDRESS_POOL_ORDER_RULE: &str = "!self.matches('^[0-9]{1,3}([.][0-9]{1,3}){3}-[0-9]{1,3}([.][0-9]{1,3}){3}$') || \
-    int(self.split('-')[0].split('.')[0]) * 16777216 + int(self.split('-')[0].split('.')[1]) * 65536 + int(self.split('-')[0].split('.')[2]) * 256 + int(self.split('-')[0].split('.')[3]) <= \
-    int(self.split('-')[1].split('.')[0]) * 16777216 + int(self.split('-')[1].split('.')[1]) * 65536 + int(self.split('-')[1].split('.')[2]) * 256 + int(self.split('-')[1].split('.')[3])";
-/// What [`ADDRESS_POOL_ORDER_RULE`] asks for.
-pub(super) const ADDRESS_POOL_ORDER_MESSAGE: &str =
-    "is reversed: the address before the hyphen must not be above the one after it";
+/// The first address of a textual range does not come after the last. IPv6 ranges are judged when the object is read.
+pub(super) fn address_pool_order() -> Rule {
+    Rule::new(format!(
+        "!self.matches('^[0-9]{{1,3}}([.][0-9]{{1,3}}){{3}}-[0-9]{{1,3}}([.][0-9]{{1,3}}){{3}}$') || {} <= {}",
+        ipv4_number("self.split('-')[0]"),
+        ipv4_number("self.split('-')[1]"),
+    ))
+    .message("is reversed: the address before the hyphen must not come after the one behind it")
+}
 
 /// The networks of the cluster.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(
-    validation = Rule::new("!isCIDR(self.podCIDR) || !isCIDR(self.serviceCIDR) || !(cidr(self.podCIDR).containsCIDR(self.serviceCIDR) || cidr(self.serviceCIDR).containsCIDR(self.podCIDR))")
-        .message("podCIDR and serviceCIDR must not overlap"),
-    validation = Rule::new("self.podCIDR.contains(':') == self.serviceCIDR.contains(':')")
-        .message("podCIDR and serviceCIDR must both be IPv4 or both be IPv6")
+    validation = separate_blocks_rules("podCIDR", "serviceCIDR")[0].clone(),
+    validation = separate_blocks_rules("podCIDR", "serviceCIDR")[1].clone()
 )]
 pub struct BootstrapNetwork {
     /// Addresses of pods, such as `10.244.0.0/16`. Immutable.
     #[serde(rename = "podCIDR")]
     #[schemars(length(min = 1, max = 43))]
     #[x_kube(
-        validation = Rule::new("isCIDR(self)").message("podCIDR must be a CIDR block such as 10.244.0.0/16"),
+        validation = cidr_rule("podCIDR", "10.244.0.0/16"),
         validation = Rule::new("self == oldSelf").message("podCIDR is immutable: running pods have addresses from it")
     )]
     pub pod_cidr: String,
@@ -48,7 +50,7 @@ pub struct BootstrapNetwork {
     #[serde(rename = "serviceCIDR")]
     #[schemars(length(min = 1, max = 43))]
     #[x_kube(
-        validation = Rule::new("isCIDR(self)").message("serviceCIDR must be a CIDR block such as 10.96.0.0/12"),
+        validation = cidr_rule("serviceCIDR", "10.96.0.0/12"),
         validation = Rule::new("self == oldSelf").message("serviceCIDR is immutable: Services have addresses from it")
     )]
     pub service_cidr: String,
@@ -73,18 +75,14 @@ pub struct BootstrapNetwork {
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(
-    validation = Rule::new("self.start.contains(':') == self.end.contains(':')")
-        .message("start and end must both be IPv4 or both be IPv6 addresses"),
-    validation = Rule::new("!self.start.matches('^[0-9]{1,3}([.][0-9]{1,3}){3}$') || !self.end.matches('^[0-9]{1,3}([.][0-9]{1,3}){3}$') || int(self.start.split('.')[0]) * 16777216 + int(self.start.split('.')[1]) * 65536 + int(self.start.split('.')[2]) * 256 + int(self.start.split('.')[3]) <= int(self.end.split('.')[0]) * 16777216 + int(self.end.split('.')[1]) * 65536 + int(self.end.split('.')[2]) * 256 + int(self.end.split('.')[3])")
-        .message("start must not be above end")
+    validation = range_rules("start", "end")[0].clone(),
+    validation = range_rules("start", "end")[1].clone()
 )]
 pub struct LoadBalancerPool {
     /// First address of the range.
-    #[schemars(length(min = 1, max = 45))]
-    #[x_kube(validation = Rule::new("isIP(self)").message("start must be an IPv4 or IPv6 address"))]
+    #[schemars(schema_with = "crate::schema::address")]
     pub start: String,
     /// Last address of the range.
-    #[schemars(length(min = 1, max = 45))]
-    #[x_kube(validation = Rule::new("isIP(self)").message("end must be an IPv4 or IPv6 address"))]
+    #[schemars(schema_with = "crate::schema::address")]
     pub end: String,
 }

@@ -88,6 +88,7 @@ pub struct BootstrapMachine {
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
+#[schemars(description = "")]
 pub enum ClusterBootstrapPhase {
     /// Asked for; nothing has begun.
     Pending,

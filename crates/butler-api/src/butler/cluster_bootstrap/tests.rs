@@ -192,7 +192,7 @@ fn wrong_addresses_are_refused() {
     let reversed = json!({ "start": "10.40.0.10", "end": "10.40.0.9" });
     assert!(
         refusal("/networking", "loadBalancerPool", reversed)
-            .contains("start must not be above end")
+            .contains("start must not come after end")
     );
     let mixed = json!({ "start": "10.40.0.10", "end": "fd00::1" });
     assert!(

@@ -235,6 +235,7 @@ fn local_bridge() -> String {
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "lowercase")]
+#[schemars(description = "")]
 pub enum LocalEgress {
     /// They cannot.
     #[default]

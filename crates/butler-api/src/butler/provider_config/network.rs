@@ -46,6 +46,7 @@ pub struct ProviderNetwork {
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "lowercase")]
+#[schemars(description = "")]
 pub enum NetworkMode {
     /// Butler, out of pools.
     Ipam,
@@ -99,6 +100,7 @@ fn small_pool_size() -> i32 {
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "lowercase")]
+#[schemars(description = "")]
 pub enum AllocationMode {
     /// Once, a fixed number.
     #[default]

@@ -8,15 +8,6 @@
 //! Enums have an empty schema description, here and in the other kinds: kube would put it in the place of what the
 //! optional field says about itself.
 
-#![expect(
-    unreachable_pub,
-    reason = "KubeSchema repeats each public struct inside a function, where nobody can reach it"
-)]
-#![expect(
-    clippy::duplicated_attributes,
-    reason = "each print column has a type, and most are of the same one"
-)]
-
 mod addons;
 mod control_plane;
 mod infrastructure;
@@ -33,10 +24,7 @@ pub use addons::{
     IngressAddon, IngressProvider, LoadBalancerAddon, LoadBalancerProvider, StorageAddon,
     StorageProvider, TenantClusterAddons,
 };
-pub use control_plane::{
-    ComponentResources, ControlPlaneResources, ControlPlaneServiceType, CpuAndMemory,
-    TenantClusterControlPlane,
-};
+pub use control_plane::{ControlPlaneServiceType, TenantClusterControlPlane};
 pub use infrastructure::{
     GcpOverride, HarvesterOverride, InfrastructureOverride, NutanixOverride, ProxmoxOverride,
 };
@@ -57,9 +45,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::reference::{LocalReference, NamespacedReference};
-
-/// A Kubernetes version as three numbers, with or without the leading `v`.
-const KUBERNETES_VERSION_PATTERN: &str = r"^v?[0-9]+\.[0-9]+\.[0-9]+$";
+use crate::version::VERSION_PATTERN;
 
 /// What a team asks for: a Kubernetes cluster of a version, a size and a set of addons.
 #[derive(CustomResource, KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -101,7 +87,7 @@ const KUBERNETES_VERSION_PATTERN: &str = r"^v?[0-9]+\.[0-9]+\.[0-9]+$";
 pub struct TenantClusterSpec {
     /// Kubernetes version of the control plane and the workers, such as `v1.35.2`; the leading `v` may be left out.
     /// Changing it upgrades the control plane first and then rolls the workers.
-    #[schemars(regex(pattern = KUBERNETES_VERSION_PATTERN), length(max = 32))]
+    #[schemars(regex(pattern = VERSION_PATTERN), length(max = 32))]
     pub kubernetes_version: String,
     /// `ProviderConfig` whose infrastructure runs the workers. If its namespace is absent, `butler-system` is meant.
     /// If the whole reference is absent, the provider that `ButlerConfig` names as default is used, else the

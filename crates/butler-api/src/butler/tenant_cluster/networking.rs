@@ -3,6 +3,9 @@
 use kube::{KubeSchema, core::Rule};
 use serde::{Deserialize, Serialize};
 
+use crate::net::{ADDRESS_LENGTH, CIDR_LENGTH};
+use crate::schema::{cidr_rule, range_rules, separate_blocks_rules};
+
 /// Range of pod addresses when the cluster names none.
 pub const DEFAULT_POD_CIDR: &str = "10.244.0.0/16";
 
@@ -12,24 +15,22 @@ pub const DEFAULT_SERVICE_CIDR: &str = "10.96.0.0/12";
 /// Address ranges of a tenant cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
-#[x_kube(validation = same_family())]
-#[x_kube(validation = no_overlap())]
+#[x_kube(validation = separate_blocks_rules("podCIDR", "serviceCIDR")[0].clone())]
+#[x_kube(validation = separate_blocks_rules("podCIDR", "serviceCIDR")[1].clone())]
 #[x_kube(validation = pool_outside("podCIDR"))]
 #[x_kube(validation = pool_outside("serviceCIDR"))]
 pub struct TenantClusterNetworking {
     /// Range of pod addresses, IPv4 or IPv6. It cannot be changed later. Default 10.244.0.0/16.
     #[serde(default = "default_pod_cidr", rename = "podCIDR")]
-    #[schemars(length(max = 43))]
-    #[x_kube(validation = Rule::new("isCIDR(self)")
-        .message("podCIDR must be an address range such as 10.244.0.0/16 or fd00:10:244::/56"))]
+    #[schemars(length(max = CIDR_LENGTH))]
+    #[x_kube(validation = cidr_rule("podCIDR", "10.244.0.0/16 or fd00:10:244::/56"))]
     #[x_kube(validation = network_address("podCIDR", "10.244.0.0/16"))]
     pub pod_cidr: String,
     /// Range of Service addresses, of the same IP family as the pods and apart from them. It cannot be changed later.
     /// Default 10.96.0.0/12.
     #[serde(default = "default_service_cidr", rename = "serviceCIDR")]
-    #[schemars(length(max = 43))]
-    #[x_kube(validation = Rule::new("isCIDR(self)")
-        .message("serviceCIDR must be an address range such as 10.96.0.0/12 or fd00:10:96::/112"))]
+    #[schemars(length(max = CIDR_LENGTH))]
+    #[x_kube(validation = cidr_rule("serviceCIDR", "10.96.0.0/12 or fd00:10:96::/112"))]
     #[x_kube(validation = network_address("serviceCIDR", "10.96.0.0/12"))]
     pub service_cidr: String,
     /// Addresses that Services of type `LoadBalancer` in the cluster may take. They must be routed to the workers'
@@ -67,18 +68,16 @@ fn default_service_cidr() -> String {
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new("(self.start == '') == (self.end == '')")
     .message("start and end belong together: give both, or leave loadBalancerPool out"))]
-#[x_kube(validation = Rule::new(
-    "!isIP(self.start) || !isIP(self.end) || ip(self.start).family() == ip(self.end).family()"
-).message("start and end must be of the same IP family"))]
-#[x_kube(validation = ipv4_in_order())]
+#[x_kube(validation = range_rules("start", "end")[0].clone())]
+#[x_kube(validation = range_rules("start", "end")[1].clone())]
 pub struct LoadBalancerPool {
     /// First address of the range.
-    #[schemars(length(max = 39))]
+    #[schemars(length(max = ADDRESS_LENGTH))]
     #[x_kube(validation = Rule::new("self == '' || isIP(self)")
         .message("start must be an IP address such as 10.40.1.100"))]
     pub start: String,
     /// Last address of the range; not below `start`.
-    #[schemars(length(max = 39))]
+    #[schemars(length(max = ADDRESS_LENGTH))]
     #[x_kube(validation = Rule::new("self == '' || isIP(self)")
         .message("end must be an IP address such as 10.40.1.150"))]
     pub end: String,
@@ -106,27 +105,6 @@ fn network_address(field: &str, example: &str) -> Rule {
     Rule::new("!isCIDR(self) || cidr(self) == cidr(self).masked()").message(message.as_str())
 }
 
-/// Holds the rule back until both ranges parse; the fields' own rules speak about those that do not.
-fn if_ranges_parse(rule: &str) -> String {
-    format!("!isCIDR(self.podCIDR) || !isCIDR(self.serviceCIDR) || {rule}")
-}
-
-fn same_family() -> Rule {
-    Rule::new(if_ranges_parse(
-        "cidr(self.podCIDR).ip().family() == cidr(self.serviceCIDR).ip().family()",
-    ))
-    .message("podCIDR and serviceCIDR must be of the same IP family; give both")
-}
-
-fn no_overlap() -> Rule {
-    Rule::new(if_ranges_parse(
-        "cidr(self.podCIDR).ip().family() != cidr(self.serviceCIDR).ip().family() || \
-         !(cidr(self.podCIDR).containsCIDR(cidr(self.serviceCIDR)) || \
-         cidr(self.serviceCIDR).containsCIDR(cidr(self.podCIDR)))",
-    ))
-    .message("podCIDR and serviceCIDR must not overlap")
-}
-
 /// A load balancer address inside the pod or Service range would never be reached from outside.
 fn pool_outside(field: &str) -> Rule {
     let inside = |end: &str| {
@@ -142,22 +120,4 @@ fn pool_outside(field: &str) -> Rule {
         inside("end")
     ))
     .message(format!("loadBalancerPool must lie outside {field}").as_str())
-}
-
-/// The API server's expressions know IP addresses but not their order, so an IPv4 address is read as the number its
-/// octets make. IPv6 ranges are checked where they are parsed.
-fn ipv4_in_order() -> Rule {
-    let number = |end: &str| {
-        format!(
-            "(int(self.{end}.split('.')[0]) * 16777216 + int(self.{end}.split('.')[1]) * 65536 + \
-             int(self.{end}.split('.')[2]) * 256 + int(self.{end}.split('.')[3]))"
-        )
-    };
-    Rule::new(format!(
-        "!isIP(self.start) || !isIP(self.end) || ip(self.start).family() != 4 || \
-         ip(self.end).family() != 4 || {} <= {}",
-        number("start"),
-        number("end")
-    ))
-    .message("the range is reversed: start must not be above end")
 }

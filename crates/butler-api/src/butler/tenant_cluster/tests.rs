@@ -88,7 +88,7 @@ fn bad_ranges_are_refused_by_name() {
     let cases = [
         (
             json!({"podCIDR": "10.244.0.0"}),
-            "podCIDR must be an address range",
+            "podCIDR must be a CIDR block",
         ),
         (
             json!({"podCIDR": "10.244.1.7/16"}),
@@ -96,11 +96,11 @@ fn bad_ranges_are_refused_by_name() {
         ),
         (
             json!({"serviceCIDR": "10.96.0.0/40"}),
-            "serviceCIDR must be an address range",
+            "serviceCIDR must be a CIDR block",
         ),
         (
             json!({"podCIDR": "fd00:10:244::/56"}),
-            "must be of the same IP family; give both",
+            "must both be IPv4 or both be IPv6; give both",
         ),
         (
             json!({"podCIDR": "10.96.0.0/16"}),
@@ -120,9 +120,17 @@ fn bad_ranges_are_refused_by_name() {
 #[test]
 fn bad_load_balancer_pools_are_refused_by_name() {
     let cases = [
-        ("10.40.1.150", "10.40.1.100", "the range is reversed"),
-        ("10.40.2.1", "10.40.1.255", "the range is reversed"),
-        ("10.40.1.100", "fd00::1", "must be of the same IP family"),
+        (
+            "10.40.1.150",
+            "10.40.1.100",
+            "start must not come after end",
+        ),
+        ("10.40.2.1", "10.40.1.255", "start must not come after end"),
+        (
+            "10.40.1.100",
+            "fd00::1",
+            "start and end must both be IPv4 or both be IPv6",
+        ),
         ("10.40.1", "10.40.1.150", "start must be an IP address"),
         ("10.40.1.100", "10.40.1.256", "end must be an IP address"),
         ("10.40.1.100", "", "start and end belong together"),

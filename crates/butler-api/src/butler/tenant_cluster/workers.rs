@@ -5,6 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::Quantity;
+use crate::schema::at_least_rule;
 
 /// The workers of a tenant cluster.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -33,7 +34,7 @@ pub struct MachineTemplate {
     pub cpu: Option<i32>,
     /// Memory, with its unit: `16Gi`. A number without a unit is bytes. If absent, the team's default, else 16Gi.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[x_kube(validation = at_least("memory", "256Mi", "16Gi"))]
+    #[x_kube(validation = at_least_rule("memory", "256Mi", "16Gi"))]
     pub memory: Option<Quantity>,
     /// Memory in MiB, as `MachineRequest` spells it; instead of `memory`.
     #[serde(default, rename = "memoryMB", skip_serializing_if = "Option::is_none")]
@@ -42,7 +43,7 @@ pub struct MachineTemplate {
     /// Size of the root disk, with its unit: `100Gi`. A number without a unit is bytes. If absent, the team's default,
     /// else 100Gi.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[x_kube(validation = at_least("diskSize", "1Gi", "100Gi"))]
+    #[x_kube(validation = at_least_rule("diskSize", "1Gi", "100Gi"))]
     pub disk_size: Option<Quantity>,
     /// Size of the root disk in GiB, as `MachineRequest` spells it; instead of `diskSize`.
     #[serde(default, rename = "diskGB", skip_serializing_if = "Option::is_none")]
@@ -51,15 +52,6 @@ pub struct MachineTemplate {
     /// Operating system of the workers. If absent, the provider's usual one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub os: Option<OperatingSystem>,
-}
-
-/// A lower bound for an amount. Its main purpose is to catch `memory: 16`, which means sixteen bytes.
-fn at_least(field: &str, minimum: &str, example: &str) -> kube::core::Rule {
-    let message = format!("{field} must be at least {minimum}; write the unit, such as {example}");
-    kube::core::Rule::new(format!(
-        "!isQuantity(string(self)) || quantity(string(self)).compareTo(quantity('{minimum}')) >= 0"
-    ))
-    .message(message.as_str())
 }
 
 /// Operating system of the workers and the image it boots from.

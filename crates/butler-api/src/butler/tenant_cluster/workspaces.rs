@@ -3,7 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{butler::workspace::DURATION_PATTERN, quantity::QUANTITY_PATTERN};
+use crate::quantity::QUANTITY_PATTERN;
+use crate::schema::DURATION_PATTERN;
 
 /// Developer workspaces on a tenant cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

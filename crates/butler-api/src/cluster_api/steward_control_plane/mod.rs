@@ -14,7 +14,7 @@ pub use settings::ControlPlaneSettings;
 
 use super::contract::{ControlPlaneEndpoint, TemplateMetadata};
 use crate::steward::deployment::default_replicas;
-use crate::steward::kubernetes::VERSION_PATTERN;
+use crate::version::VERSION_PATTERN;
 
 const SCHEMA: &str = "!has(oldSelf.dataStoreSchema) \
     || (has(self.dataStoreSchema) && self.dataStoreSchema == oldSelf.dataStoreSchema)";
@@ -46,9 +46,6 @@ const CLASS: &str = "self.network.serviceType != 'LoadBalancer' \
     namespaced,
     status = "StewardControlPlaneStatus",
     derive = "PartialEq",
-    label("cluster.x-k8s.io/provider", "control-plane-steward"),
-    label("cluster.x-k8s.io/v1beta1", "v1alpha1"),
-    label("cluster.x-k8s.io/v1beta2", "v1alpha1"),
     doc = "The hosted control plane of a Cluster API cluster. Steward runs it as a TenantControlPlane of the same name.",
     scale(
         spec_replicas_path = ".spec.replicas",
@@ -214,9 +211,6 @@ pub struct VersionReplicas {
     category = "steward",
     namespaced,
     derive = "PartialEq",
-    label("cluster.x-k8s.io/provider", "control-plane-steward"),
-    label("cluster.x-k8s.io/v1beta1", "v1alpha1"),
-    label("cluster.x-k8s.io/v1beta2", "v1alpha1"),
     doc = "What a ClusterClass makes StewardControlPlanes from. Version and replicas come from the Cluster's topology.",
     printcolumn(
         name = "Age",

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::{Container, ResourceRequirements, Volume, VolumeMount};
+use k8s_openapi::api::core::v1::{Container, Volume, VolumeMount};
 use kube::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::steward::addons::{AddonImage, Konnectivity, TcpProxy, WorkerBootstrap};
+use crate::steward::container_resources::ContainerResources;
 use crate::steward::deployment::{DeploymentPlacement, default_registry};
 use crate::steward::exposure::{
     ADDRESS_MESSAGE, ADDRESS_RULE, ADDRESSES_MESSAGE, ADDRESSES_RULE, CERTIFICATE_NAMES_MESSAGE,
@@ -148,14 +149,14 @@ pub struct ComponentSettings {
     /// Further arguments, each written `--flag=value`. They win over Steward's own.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub extra_args: Vec<String>,
-    /// Where the component mounts volumes of `deployment.extraVolumes`, as in a container.
+    /// Where the component mounts volumes of `deployment.extraVolumes`. See `kubectl explain
+    /// pod.spec.containers.volumeMounts`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "crate::steward::embedded::schema_of::<Vec<VolumeMount>>")]
     pub extra_volume_mounts: Vec<VolumeMount>,
     /// Requests and limits of the component.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "crate::steward::embedded::resources")]
-    pub resources: Option<ResourceRequirements>,
+    pub resources: Option<ContainerResources>,
 }
 
 /// kine.
@@ -167,8 +168,7 @@ pub struct KineSettings {
     pub extra_args: Vec<String>,
     /// Requests and limits of kine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "crate::steward::embedded::resources")]
-    pub resources: Option<ResourceRequirements>,
+    pub resources: Option<ContainerResources>,
 }
 
 /// How the API server is reached. Port, Service and pod networks and the domain come from the Cluster.
@@ -281,15 +281,15 @@ pub struct DeploymentSettings {
     /// Placement and replacement of the pods.
     #[serde(flatten)]
     pub placement: DeploymentPlacement,
-    /// Containers to run to completion before the components start, as in a pod.
+    /// Containers to run to completion before the components start. See `kubectl explain pod.spec.initContainers`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "crate::steward::embedded::schema_of::<Vec<Container>>")]
     pub extra_init_containers: Vec<Container>,
-    /// Containers to run beside the components, as in a pod.
+    /// Containers to run beside the components. See `kubectl explain pod.spec.containers`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "crate::steward::embedded::schema_of::<Vec<Container>>")]
     pub extra_containers: Vec<Container>,
-    /// Volumes to add to the pods, as in a pod.
+    /// Volumes to add to the pods. See `kubectl explain pod.spec.volumes`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "crate::steward::embedded::schema_of::<Vec<Volume>>")]
     pub extra_volumes: Vec<Volume>,

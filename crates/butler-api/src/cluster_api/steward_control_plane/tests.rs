@@ -3,19 +3,19 @@ use serde_json::json;
 
 use super::*;
 use crate::steward::exposure::ServiceType;
-use crate::steward::manifest;
+use crate::testing;
 
 const CONTROL_PLANE: &str = include_str!("../../../../../examples/steward-control-plane.yaml");
 const TEMPLATE: &str = include_str!("../../../../../examples/steward-control-plane-template.yaml");
 
 #[test]
 fn users_manifests_are_kept_as_written() {
-    let control_plane: StewardControlPlane = manifest::read(CONTROL_PLANE);
+    let control_plane: StewardControlPlane = testing::read(CONTROL_PLANE);
     assert_eq!(
         control_plane.spec.settings.network.service_type,
         ServiceType::LoadBalancer
     );
-    let template: StewardControlPlaneTemplate = manifest::read(TEMPLATE);
+    let template: StewardControlPlaneTemplate = testing::read(TEMPLATE);
     assert!(template.spec.template.spec.addons.core_dns.is_some());
 }
 
@@ -26,19 +26,19 @@ fn a_version_is_all_that_has_to_be_said() {
     assert_eq!(spec.replicas, 2);
     assert_eq!(spec.settings, ControlPlaneSettings::default());
     assert_eq!(
-        manifest::field::<StewardControlPlane>("spec")["required"],
+        testing::field::<StewardControlPlane>("spec")["required"],
         json!(["version"])
     );
 }
 
 #[test]
 fn a_template_leaves_out_what_the_topology_sets() {
-    let schema = manifest::field::<StewardControlPlaneTemplate>("spec.template.spec");
+    let schema = testing::field::<StewardControlPlaneTemplate>("spec.template.spec");
     let fields = schema["properties"].as_object().unwrap();
     for absent in ["version", "replicas", "controlPlaneEndpoint"] {
         assert!(!fields.contains_key(absent), "{absent}");
     }
-    let control_plane = manifest::field::<StewardControlPlane>("spec");
+    let control_plane = testing::field::<StewardControlPlane>("spec");
     for field in fields.keys() {
         assert_eq!(
             &control_plane["properties"][field], &schema["properties"][field],
@@ -48,26 +48,13 @@ fn a_template_leaves_out_what_the_topology_sets() {
 }
 
 #[test]
-fn cluster_api_recognises_the_kinds_by_both_contracts() {
-    let labels = json!({
-        "cluster.x-k8s.io/provider": "control-plane-steward",
-        "cluster.x-k8s.io/v1beta1": "v1alpha1",
-        "cluster.x-k8s.io/v1beta2": "v1alpha1",
-    });
+fn the_crd_says_what_kubectl_needs() {
     assert_eq!(
-        manifest::crd_part::<StewardControlPlane>("metadata/labels"),
-        labels
-    );
-    assert_eq!(
-        manifest::crd_part::<StewardControlPlaneTemplate>("metadata/labels"),
-        labels
-    );
-    assert_eq!(
-        manifest::crd_part::<StewardControlPlane>("spec/names/categories"),
+        testing::crd_part::<StewardControlPlane>("spec/names/categories"),
         json!(["cluster-api", "steward"])
     );
     assert_eq!(
-        manifest::crd_part::<StewardControlPlaneTemplate>("spec/names/shortNames"),
+        testing::crd_part::<StewardControlPlaneTemplate>("spec/names/shortNames"),
         json!(["stcpt"])
     );
 }
@@ -75,7 +62,7 @@ fn cluster_api_recognises_the_kinds_by_both_contracts() {
 #[test]
 fn kubectl_scale_finds_the_replicas() {
     assert_eq!(
-        manifest::crd_part::<StewardControlPlane>("spec/versions/0/subresources/scale"),
+        testing::crd_part::<StewardControlPlane>("spec/versions/0/subresources/scale"),
         json!({
             "specReplicasPath": ".spec.replicas",
             "statusReplicasPath": ".status.replicas",
@@ -88,7 +75,7 @@ fn kubectl_scale_finds_the_replicas() {
 fn a_fresh_status_says_that_there_are_no_control_plane_machines() {
     assert!(StewardControlPlaneStatus::default().external_managed_control_plane);
     assert_eq!(
-        manifest::field::<StewardControlPlane>("status.externalManagedControlPlane")["default"],
+        testing::field::<StewardControlPlane>("status.externalManagedControlPlane")["default"],
         true
     );
 }

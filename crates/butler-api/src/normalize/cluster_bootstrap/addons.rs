@@ -3,13 +3,14 @@
 //! An addon is present here if it is to be installed; "none", "disabled" and "not for this provider" all read as
 //! absent. A version is present only if the user chose one.
 
+use super::FieldError;
 use super::network::{Endpoint, NormalizedNetwork};
-use super::{AddressRange, FieldError};
 use crate::butler::cluster_bootstrap::{
     BootstrapAddons, BootstrapProvider, ClusterBootstrapSpec, CniType, ConsoleIngress,
     ControlPlaneHaType, ControlPlaneProviderType, GitOpsType, InfrastructureProvider, IngressType,
     LoadBalancerType, PlatformSettings, StorageType, Topology,
 };
+use crate::net::AddressRange;
 use crate::reference::SecretReference;
 
 /// What is installed on a management cluster.

@@ -15,17 +15,17 @@ pub use addons::{
     GitRepository, Ingress, IngressController, KubeVip, Longhorn, MetalLb, NormalizedAddons,
     TenantControlPlanes,
 };
-pub use network::{AddressRange, Endpoint, NormalizedNetwork};
+pub use network::{Endpoint, NormalizedNetwork};
 
-use super::machine_request::{
-    FieldError, LeastSize, MachineSize, is_dns_label, size_of_numbers, size_of_quantities,
-};
+use super::FieldError;
+use super::machine_size::{LeastSize, MachineSize};
 use crate::butler::cluster_bootstrap::{
     BootstrapProvider, ClusterBootstrapSpec, ControlPlaneExposure, InlineAws, InlineAzure,
     InlineGcp, InlineHarvester, InlineNutanix, InlineProviderConfig, InlineProxmox,
     MachineTemplate, NodePool, TalosSettings, Topology,
 };
 use crate::butler::machine_request::ExtraDisk;
+use crate::name::is_dns_label;
 use crate::reference::NamespacedReference;
 
 /// A management cluster, whichever way it was asked for.
@@ -193,6 +193,12 @@ fn check_topology(spec: &ClusterBootstrapSpec, errors: &mut Vec<FieldError>) {
     }
 }
 
+/// What a node of a management cluster needs to run its share of the platform.
+const LEAST: LeastSize = LeastSize {
+    memory_mib: 2048,
+    disk_gib: 20,
+};
+
 /// The machines of a pool; none if it has none or breaks a rule.
 fn machine_group(
     path: &str,
@@ -212,10 +218,6 @@ fn machine_group(
     if replicas == 0 {
         return None;
     }
-    let least = LeastSize {
-        memory_mib: 2048,
-        disk_gib: 20,
-    };
     let size = match (
         &pool.machine_template,
         pool.cpu,
@@ -231,22 +233,20 @@ fn machine_group(
             None,
             None,
             None,
-        ) => size_of_quantities(
+        ) => LEAST.of_quantities(
             [
                 (&format!("{path}.machineTemplate.cpu"), cpu),
                 (&format!("{path}.machineTemplate.memory"), memory),
                 (&format!("{path}.machineTemplate.diskSize"), disk_size),
             ],
-            &least,
             errors,
         ),
-        (None, Some(cpu), Some(memory), Some(disk)) => size_of_numbers(
+        (None, Some(cpu), Some(memory), Some(disk)) => LEAST.of_numbers(
             [
                 (&format!("{path}.cpu"), cpu),
                 (&format!("{path}.memoryMB"), memory),
                 (&format!("{path}.diskGB"), disk),
             ],
-            &least,
             errors,
         ),
         _ => {

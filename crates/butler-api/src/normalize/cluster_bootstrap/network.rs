@@ -1,11 +1,13 @@
 //! The networks of a management cluster, whichever way they were written.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 
 use ipnet::IpNet;
 
 use super::FieldError;
 use crate::butler::cluster_bootstrap::{BootstrapNetwork, ClusterBootstrapSpec};
+use crate::name::is_dns_label;
+use crate::net::AddressRange;
 
 /// The networks of a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,15 +31,6 @@ pub enum Endpoint {
     Address(IpAddr),
     /// At a DNS name, which somebody else points to the control plane.
     Name(String),
-}
-
-/// Addresses from the first to the last, both included, of one family.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct AddressRange {
-    /// The first address.
-    pub first: IpAddr,
-    /// The last address, not below the first.
-    pub last: IpAddr,
 }
 
 /// Reads the networks; none if a rule is broken.
@@ -74,7 +67,7 @@ pub(super) fn normalize(
         errors.push(FieldError::new(format!("{path}.serviceCIDR"), rule));
     }
     let load_balancer_ranges = match (pool, &endpoint) {
-        (Some(pool), Some(Endpoint::Address(address))) => without(pool, *address),
+        (Some(pool), Some(Endpoint::Address(address))) => pool.without(*address),
         (Some(pool), _) => vec![pool],
         (None, _) => Vec::new(),
     };
@@ -144,7 +137,7 @@ fn read_endpoint(text: &str) -> Option<Endpoint> {
         return Some(Endpoint::Address(address));
     }
     let is_name = text.len() <= 253
-        && text.split('.').all(super::is_dns_label)
+        && text.split('.').all(is_dns_label)
         && text
             .rsplit('.')
             .next()
@@ -197,67 +190,11 @@ fn load_balancer_pool(
     chosen.map(|(_, range)| range)
 }
 
-fn read_range(text: &str) -> Result<AddressRange, &'static str> {
-    const SHAPE: &str = "must be two addresses of one family joined by a hyphen, or a CIDR block";
-    if let Ok(block) = text.parse::<IpNet>() {
-        return Ok(AddressRange {
-            first: block.network(),
-            last: block.broadcast(),
-        });
-    }
-    let (first, last) = text.split_once('-').ok_or(SHAPE)?;
-    let (Ok(first), Ok(last)) = (first.parse::<IpAddr>(), last.parse::<IpAddr>()) else {
-        return Err(SHAPE);
+/// A range written `first-last`, or all addresses of a CIDR block.
+fn read_range(text: &str) -> Result<AddressRange, String> {
+    let range = match text.parse::<IpNet>() {
+        Ok(block) => AddressRange::new(block.network(), block.broadcast()),
+        Err(_) => text.parse(),
     };
-    if first.is_ipv4() != last.is_ipv4() {
-        return Err(SHAPE);
-    }
-    if first > last {
-        return Err("is reversed: its first address must not be above its last");
-    }
-    Ok(AddressRange { first, last })
-}
-
-/// The range without one address: up to two ranges.
-fn without(range: AddressRange, address: IpAddr) -> Vec<AddressRange> {
-    if address < range.first || address > range.last || address.is_ipv4() != range.first.is_ipv4() {
-        return vec![range];
-    }
-    let below = neighbour(address, false)
-        .filter(|last| *last >= range.first)
-        .map(|last| AddressRange {
-            first: range.first,
-            last,
-        });
-    let above = neighbour(address, true)
-        .filter(|first| *first <= range.last)
-        .map(|first| AddressRange {
-            first,
-            last: range.last,
-        });
-    below.into_iter().chain(above).collect()
-}
-
-/// The next address up or down within the family.
-fn neighbour(address: IpAddr, up: bool) -> Option<IpAddr> {
-    match address {
-        IpAddr::V4(address) => {
-            let bits = address.to_bits();
-            let next = if up {
-                bits.checked_add(1)
-            } else {
-                bits.checked_sub(1)
-            };
-            next.map(|bits| Ipv4Addr::from_bits(bits).into())
-        }
-        IpAddr::V6(address) => {
-            let bits = address.to_bits();
-            let next = if up {
-                bits.checked_add(1)
-            } else {
-                bits.checked_sub(1)
-            };
-            next.map(|bits| Ipv6Addr::from_bits(bits).into())
-        }
-    }
+    range.map_err(|error| format!("is no range of addresses: {}", error.rule))
 }

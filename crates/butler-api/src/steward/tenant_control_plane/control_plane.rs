@@ -67,6 +67,7 @@ pub struct AdditionalPort {
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "UPPERCASE")]
+#[schemars(description = "")]
 pub enum TransportProtocol {
     /// TCP.
     #[default]

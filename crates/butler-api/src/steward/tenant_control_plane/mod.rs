@@ -19,9 +19,8 @@ pub use network::NetworkProfile;
 pub use status::{ControlPlanePhase, TenantControlPlaneStatus};
 
 use super::addons::Addons;
-use super::kubernetes::{
-    AdmissionController, KubeletSettings, VERSION_PATTERN, default_admission_controllers,
-};
+use super::kubernetes::{AdmissionController, KubeletSettings, default_admission_controllers};
+use crate::version::VERSION_PATTERN;
 
 const SOURCE_RANGES: &str = "!has(self.networkProfile.loadBalancerSourceRanges) \
     || self.networkProfile.loadBalancerSourceRanges.size() == 0 \

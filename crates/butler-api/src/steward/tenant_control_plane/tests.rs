@@ -4,7 +4,7 @@ use serde_json::json;
 use super::*;
 use crate::steward::addons::KonnectivityAgentMode;
 use crate::steward::exposure::ServiceType;
-use crate::steward::manifest;
+use crate::testing;
 
 const EXAMPLE: &str = include_str!("../../../../../examples/tenant-control-plane.yaml");
 
@@ -18,7 +18,7 @@ fn smallest() -> TenantControlPlaneSpec {
 
 #[test]
 fn a_users_manifest_is_kept_as_written() {
-    let control_plane: TenantControlPlane = manifest::read(EXAMPLE);
+    let control_plane: TenantControlPlane = testing::read(EXAMPLE);
     assert_eq!(
         control_plane.spec.control_plane.service.service_type,
         ServiceType::LoadBalancer
@@ -47,7 +47,7 @@ fn an_empty_konnectivity_is_a_tunnel_with_an_agent_on_every_node() {
 
 #[test]
 fn the_schema_carries_the_defaults() {
-    let field = manifest::field::<TenantControlPlane>;
+    let field = testing::field::<TenantControlPlane>;
     let deployment = "spec.controlPlane.deployment";
     assert_eq!(
         field(&format!("{deployment}.registrySettings"))["default"],
@@ -81,7 +81,7 @@ fn the_schema_carries_the_defaults() {
 
 #[test]
 fn lists_that_several_writers_share_merge_by_their_key() {
-    let field = manifest::field::<TenantControlPlane>;
+    let field = testing::field::<TenantControlPlane>;
     for (path, key) in [
         (
             "spec.controlPlane.deployment.resources.apiServer.claims",
@@ -109,7 +109,7 @@ fn lists_that_several_writers_share_merge_by_their_key() {
 #[test]
 fn kubectl_scale_finds_the_replicas() {
     assert_eq!(
-        manifest::crd_part::<TenantControlPlane>("spec/versions/0/subresources/scale"),
+        testing::crd_part::<TenantControlPlane>("spec/versions/0/subresources/scale"),
         json!({
             "specReplicasPath": ".spec.controlPlane.deployment.replicas",
             "statusReplicasPath": ".status.kubernetesResources.deployment.replicas",
@@ -121,19 +121,15 @@ fn kubectl_scale_finds_the_replicas() {
 #[test]
 fn the_crd_says_what_kubectl_needs() {
     assert_eq!(
-        manifest::crd_part::<TenantControlPlane>("spec/names/shortNames"),
+        testing::crd_part::<TenantControlPlane>("spec/names/shortNames"),
         json!(["tcp"])
     );
     assert_eq!(
-        manifest::crd_part::<TenantControlPlane>("spec/names/categories"),
+        testing::crd_part::<TenantControlPlane>("spec/names/categories"),
         json!(["steward"])
     );
-    let names: Vec<String> = manifest::columns::<TenantControlPlane>()
-        .into_iter()
-        .map(|(name, _)| name)
-        .collect();
     assert_eq!(
-        names,
+        testing::columns::<TenantControlPlane>(),
         [
             "Version",
             "Installed Version",

@@ -111,7 +111,9 @@ fn differences(table: &Kind, path: &str, wanted: &Field, ours: &Field) -> Vec<(W
             format!("{:?} became {:?}", wanted.default, ours.default),
         ));
     }
-    if wanted.list != ours.list {
+    // A list that says nothing is merged as a whole, which is what `atomic` says.
+    let merged = |list: &Option<String>| list.clone().unwrap_or_else(|| "atomic".to_owned());
+    if merged(&wanted.list) != merged(&ours.list) {
         found.push((
             What::List,
             format!("{:?} became {:?}", wanted.list, ours.list),

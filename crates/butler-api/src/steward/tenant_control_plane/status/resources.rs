@@ -49,6 +49,7 @@ pub struct VersionState {
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
+#[schemars(description = "")]
 pub enum ControlPlanePhase {
     /// The state cannot be told.
     Unknown,
@@ -108,7 +109,7 @@ pub struct DeploymentState {
     /// How often the name of a replica set was already taken.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub collision_count: Option<i32>,
-    /// Conditions of the Deployment.
+    /// Conditions of the Deployment. See `kubectl explain deployment.status.conditions`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "crate::steward::embedded::deployment_conditions")]
     pub conditions: Vec<DeploymentCondition>,
@@ -124,7 +125,7 @@ pub struct ServiceState {
     pub namespace: String,
     /// Port of the Service that is meant.
     pub port: i32,
-    /// Addresses of the load balancer.
+    /// Addresses of the load balancer. See `kubectl explain service.status.loadBalancer`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::steward::embedded::schema_of::<LoadBalancerStatus>")]
     pub load_balancer: Option<LoadBalancerStatus>,
@@ -142,7 +143,7 @@ pub struct IngressState {
     pub name: String,
     /// Namespace of the Ingress.
     pub namespace: String,
-    /// Addresses of the Ingress.
+    /// Addresses of the Ingress. See `kubectl explain ingress.status.loadBalancer`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::steward::embedded::schema_of::<IngressLoadBalancerStatus>")]
     pub load_balancer: Option<IngressLoadBalancerStatus>,

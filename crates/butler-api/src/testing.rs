@@ -1,4 +1,4 @@
-//! What the tests of our kinds ask of the manifests in `examples/`.
+//! What the tests of the kinds share: reading the manifests in `examples/`, and looking into definitions.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -54,14 +54,13 @@ pub(crate) fn field<K: CustomResourceExt>(path: &str) -> Value {
     crd_part::<K>(&pointer)
 }
 
-/// Names and JSON paths of the columns `kubectl get` shows.
-pub(crate) fn columns<K: CustomResourceExt>() -> Vec<(String, String)> {
-    let text = |column: &Value, key: &str| column[key].as_str().unwrap_or_default().to_owned();
+/// Titles of the columns `kubectl get` shows.
+pub(crate) fn columns<K: CustomResourceExt>() -> Vec<String> {
     crd_part::<K>("spec/versions/0/additionalPrinterColumns")
         .as_array()
         .into_iter()
         .flatten()
-        .map(|column| (text(column, "name"), text(column, "jsonPath")))
+        .filter_map(|column| column["name"].as_str().map(str::to_owned))
         .collect()
 }
 
@@ -80,9 +79,6 @@ fn assert_kept(path: &str, written: &Value, back: &Value) {
             for (index, (value, kept)) in written.iter().zip(back).enumerate() {
                 assert_kept(&format!("{path}/{index}"), value, kept);
             }
-        }
-        (Value::Number(written), Value::String(back)) => {
-            assert_eq!(&written.to_string(), back, "{path} changed");
         }
         _ => assert_eq!(written, back, "{path} changed"),
     }

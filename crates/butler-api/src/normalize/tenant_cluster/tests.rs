@@ -1,0 +1,157 @@
+//! What a `TenantCluster` means, however it is spelled.
+
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+
+use super::*;
+
+fn reading(spec: Value) -> Reading {
+    read(&serde_json::from_value(spec).unwrap())
+}
+
+fn with_addons(addons: &Value) -> Addons {
+    reading(json!({
+        "kubernetesVersion": "v1.35.2", "workers": {"replicas": 1}, "addons": addons,
+    }))
+    .addons
+}
+
+fn with_template(template: &Value) -> Reading {
+    reading(json!({
+        "kubernetesVersion": "v1.35.2",
+        "workers": {"replicas": 1, "machineTemplate": template},
+    }))
+}
+
+fn with_networking(networking: &Value) -> Network {
+    reading(json!({
+        "kubernetesVersion": "v1.35.2", "workers": {"replicas": 1}, "networking": networking,
+    }))
+    .network
+}
+
+#[test]
+fn version_is_the_same_with_and_without_v() {
+    assert_eq!(kubernetes_version("1.30.2"), "v1.30.2");
+    assert_eq!(kubernetes_version("v1.30.2"), "v1.30.2");
+}
+
+#[test]
+fn memory_in_megabytes_and_as_quantity_are_one_size() {
+    let as_quantity = with_template(&json!({"cpu": 4, "memory": "16384Mi", "diskSize": "100Gi"}));
+    let as_number = with_template(&json!({"cpu": 4, "memoryMB": 16384, "diskGB": 100}));
+    assert_eq!(as_quantity.worker, as_number.worker);
+    assert_eq!(as_number.worker.memory, Some(Quantity::new("16384Mi")));
+}
+
+#[test]
+fn size_that_is_not_given_stays_open_for_the_team() {
+    let reading = reading(json!({"kubernetesVersion": "1.35.2", "workers": {"replicas": 0}}));
+    assert_eq!(reading.worker, WorkerSize::default());
+    assert_eq!(reading.worker_replicas, 0);
+}
+
+#[test]
+fn talos_version_of_its_own_counts_before_that_of_the_system() {
+    let os = |os: Value| with_template(&json!({"os": os})).talos_version;
+    assert_eq!(
+        os(json!({"type": "talos", "version": "v1.9.0", "talos": {"version": "v1.9.3"}})),
+        Some("v1.9.3".to_owned())
+    );
+    assert_eq!(
+        os(json!({"type": "talos", "version": "v1.9.0"})),
+        Some("v1.9.0".to_owned())
+    );
+    assert_eq!(os(json!({"type": "rocky", "version": "9.5"})), None);
+}
+
+#[test]
+fn cluster_without_networking_has_the_usual_ranges() {
+    let network = network(None);
+    assert_eq!(network.pod_cidr, "10.244.0.0/16");
+    assert_eq!(network.service_cidr, "10.96.0.0/12");
+    assert_eq!(
+        network.load_balancer_addresses,
+        LoadBalancerAddresses::Allocated(None)
+    );
+}
+
+#[test]
+fn range_of_ones_own_counts_before_an_allocation() {
+    let network = with_networking(&json!({
+        "loadBalancerPool": {"start": "10.40.1.100", "end": "10.40.1.150"}, "lbPoolSize": 4,
+    }));
+    assert_eq!(
+        network.load_balancer_addresses,
+        LoadBalancerAddresses::Range(LoadBalancerPool {
+            start: "10.40.1.100".to_owned(),
+            end: "10.40.1.150".to_owned(),
+        })
+    );
+}
+
+#[test]
+fn pool_with_empty_ends_means_an_allocation() {
+    let network =
+        with_networking(&json!({"loadBalancerPool": {"start": "", "end": ""}, "lbPoolSize": 4}));
+    assert_eq!(
+        network.load_balancer_addresses,
+        LoadBalancerAddresses::Allocated(Some(4))
+    );
+}
+
+#[test]
+fn addon_can_be_wished_refused_or_left_open() {
+    let addons = with_addons(&json!({
+        "cni": {"provider": "none"},
+        "loadBalancer": {"version": ""},
+        "certManager": {"enabled": false},
+        "ingress": {"provider": "nginx", "version": "4.12.0"},
+    }));
+    assert_eq!(addons.cni, Wish::Off);
+    assert_eq!(
+        addons.load_balancer,
+        Wish::On(Choice {
+            provider: None,
+            version: None,
+            values: HelmValues::new()
+        })
+    );
+    assert_eq!(addons.storage, Wish::Unstated);
+    assert_eq!(addons.cert_manager, Wish::Off);
+    assert_eq!(
+        addons.ingress,
+        Wish::On(Choice {
+            provider: Some(IngressProvider::Nginx),
+            version: Some("4.12.0".to_owned()),
+            values: HelmValues::new(),
+        })
+    );
+    assert_eq!(addons.gitops, None);
+}
+
+#[test]
+fn flux_is_flux_in_every_spelling() {
+    let flux = Some(GitOps {
+        tool: GitOpsTool::Flux,
+        version: None,
+        repository: None,
+    });
+    assert_eq!(
+        with_addons(&json!({"gitops": {"provider": "flux"}})).gitops,
+        flux
+    );
+    assert_eq!(
+        with_addons(&json!({"gitops": {"provider": "fluxcd"}})).gitops,
+        flux
+    );
+    assert_eq!(with_addons(&json!({"gitops": {}})).gitops, flux);
+    assert_eq!(
+        with_addons(&json!({"gitOps": {"provider": "fluxcd"}})).gitops,
+        flux
+    );
+    let argo = with_addons(&json!({"gitops": {"provider": "argocd"}}))
+        .gitops
+        .unwrap();
+    assert_eq!(argo.tool, GitOpsTool::ArgoCd);
+}
