@@ -47,7 +47,7 @@ pub(super) async fn observe(provider: &ProviderConfig, shapes: &Shapes, context:
     let key = ObjectKey::of(provider);
     let teams = context.cache::<Metadata<Team>>();
     let pool_cache = context.cache::<NetworkPoolFacts>();
-    let users = context.cache::<TenantClusterFacts>().list();
+    let all_clusters = context.cache::<TenantClusterFacts>().list();
     let mut world = World {
         credentials: credentials(provider, shapes, context).await?,
         team_exists: team(provider).is_some_and(|team| teams.get(&ObjectKey::cluster(team)).is_some()),
@@ -58,8 +58,8 @@ pub(super) async fn observe(provider: &ProviderConfig, shapes: &Shapes, context:
         world.pools.insert(pool, facts);
     }
     let default = default_provider(context);
-    let uses = |user: &&TenantClusterFacts| user.provider.as_ref().unwrap_or(&default) == &key;
-    for cluster in users.iter().map(|user| &user.value).filter(uses) {
+    let is_ours = |cluster: &&TenantClusterFacts| cluster.provider.as_ref().unwrap_or(&default) == &key;
+    for cluster in all_clusters.iter().map(|cluster| &cluster.value).filter(is_ours) {
         let usage = world.usage.entry(cluster.team.clone()).or_default();
         usage.clusters = usage.clusters.saturating_add(1);
         usage.nodes = usage.nodes.saturating_add(cluster.workers);
