@@ -14,7 +14,7 @@ use butler_runtime::{
 
 use crate::{admission, butler_config::ButlerConfigReconciler, metrics, provider_config::ProviderConfigReconciler};
 
-/// The component's name: its Deployment, ServiceAccount, field manager and user agent.
+/// The component's name: its Deployment, service account, field manager and user agent.
 pub const COMPONENT: &str = "butler-controller";
 
 /// Where to listen: `:8080` on all addresses, `127.0.0.1:8080` on one, `0` nowhere.

@@ -14,12 +14,30 @@ pub(crate) fn at(second: i64) -> Timestamp {
 pub(crate) fn told<S: Serialize, E>(plan: &Plan<S, E>) -> String {
     let mut status = json!(plan.status);
     let conditions = status["conditions"].take();
-    let mut lines: Vec<_> = conditions.as_array().into_iter().flatten().map(condition).collect();
-    for (name, value) in status.as_object().into_iter().flatten().filter(|(_, value)| !value.is_null()) {
+    let mut lines: Vec<_> = conditions
+        .as_array()
+        .into_iter()
+        .flatten()
+        .map(condition)
+        .collect();
+    for (name, value) in status
+        .as_object()
+        .into_iter()
+        .flatten()
+        .filter(|(_, value)| !value.is_null())
+    {
         lines.push(format!("status.{name}: {value}"));
     }
-    lines.extend(plan.apply.iter().map(|manifest| format!("apply {} {}", manifest.kind, manifest.key)));
-    lines.extend(plan.notes.iter().map(|note| format!("{:?} {}: {}", note.severity, note.reason, note.message)));
+    lines.extend(
+        plan.apply
+            .iter()
+            .map(|manifest| format!("apply {} {}", manifest.kind, manifest.key)),
+    );
+    lines.extend(
+        plan.notes
+            .iter()
+            .map(|note| format!("{:?} {}: {}", note.severity, note.reason, note.message)),
+    );
     match plan.next {
         Next::AwaitChange => {}
         next => lines.push(format!("next: {next:?}")),

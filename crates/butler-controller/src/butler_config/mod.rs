@@ -2,8 +2,8 @@
 //!
 //! | | |
 //! |---|---|
-//! | reconciles | ButlerConfig `butler` |
-//! | watches | Namespace (metadata), Team (metadata), TenantCluster, ProviderConfig (metadata), Secret (metadata) |
+//! | reconciles | `ButlerConfig` `butler` |
+//! | watches | Namespace (metadata), Team (metadata), `TenantCluster`, `ProviderConfig` (metadata), Secret (metadata) |
 //! | writes | the namespace for tenant clusters without a team, unless teams are enforced. It is never deleted: clusters may live in it |
 //! | conditions | `NamespaceReady`, `Configured`, `FeaturesAvailable` |
 //!

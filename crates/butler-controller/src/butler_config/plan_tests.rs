@@ -8,13 +8,13 @@ use super::*;
 use crate::testing::{at, told};
 
 fn settings_named(name: &str, spec: Value) -> ButlerConfig {
-    serde_json::from_value(json!({
+    let mut body = json!({
         "apiVersion": "butler.butlerlabs.dev/v1alpha1",
         "kind": "ButlerConfig",
         "metadata": { "name": name, "generation": 1 },
-        "spec": spec,
-    }))
-    .unwrap()
+    });
+    body["spec"] = spec;
+    serde_json::from_value(body).unwrap()
 }
 
 fn settings(spec: Value) -> ButlerConfig {
@@ -22,12 +22,20 @@ fn settings(spec: Value) -> ButlerConfig {
 }
 
 fn world() -> World {
-    World { teams: 2, clusters: 3, namespace: NamespaceState::Present, missing: Vec::new() }
+    World {
+        teams: 2,
+        clusters: 3,
+        namespace: NamespaceState::Present,
+        missing: Vec::new(),
+    }
 }
 
 #[test]
 fn settings_nobody_wrote_make_the_namespace_and_count() {
-    let world = World { namespace: NamespaceState::Absent, ..world() };
+    let world = World {
+        namespace: NamespaceState::Absent,
+        ..world()
+    };
     let plan = plan(&settings(json!({})), &world, at(1));
     insta::assert_snapshot!(told(&plan), @r#"
     NamespaceReady=False Creating: the namespace butler-tenants is being made
@@ -43,7 +51,11 @@ fn settings_nobody_wrote_make_the_namespace_and_count() {
 
 #[test]
 fn the_namespace_says_what_it_is_for_and_nothing_else() {
-    let plan = plan(&settings(json!({ "defaultNamespace": "playground" })), &world(), at(1));
+    let plan = plan(
+        &settings(json!({ "defaultNamespace": "playground" })),
+        &world(),
+        at(1),
+    );
     insta::assert_yaml_snapshot!(plan.apply, @r"
     - apiVersion: v1
       kind: Namespace
@@ -56,8 +68,15 @@ fn the_namespace_says_what_it_is_for_and_nothing_else() {
 
 #[test]
 fn enforced_teams_need_no_namespace() {
-    let world = World { namespace: NamespaceState::Absent, ..world() };
-    let plan = plan(&settings(json!({ "multiTenancy": { "mode": "Enforced" } })), &world, at(1));
+    let world = World {
+        namespace: NamespaceState::Absent,
+        ..world()
+    };
+    let plan = plan(
+        &settings(json!({ "multiTenancy": { "mode": "Enforced" } })),
+        &world,
+        at(1),
+    );
     insta::assert_snapshot!(told(&plan), @r#"
     NamespaceReady=True NotRequired: every cluster belongs to a team and lives in its namespace
     Configured=True ConfigValid
@@ -72,21 +91,43 @@ fn enforced_teams_need_no_namespace() {
 #[test]
 fn optional_and_disabled_teams_keep_the_namespace() {
     for mode in ["Optional", "Disabled"] {
-        let plan = plan(&settings(json!({ "multiTenancy": { "mode": mode } })), &world(), at(1));
+        let plan = plan(
+            &settings(json!({ "multiTenancy": { "mode": mode } })),
+            &world(),
+            at(1),
+        );
         assert_eq!(plan.apply.len(), 1, "{mode}");
         assert!(plan.notes.is_empty(), "{mode}");
-        assert_eq!(plan.prune, butler_runtime::plan::Prune::Keep, "clusters may live in it");
+        assert_eq!(
+            plan.prune,
+            butler_runtime::plan::Prune::Keep,
+            "clusters may live in it"
+        );
     }
 }
 
 #[test]
 fn a_namespace_of_the_system_is_refused() {
-    for namespace in ["kube-system", "kube-anything", "butler-system", "default", "cert-manager"] {
-        let plan = plan(&settings(json!({ "defaultNamespace": namespace })), &world(), at(1));
+    for namespace in [
+        "kube-system",
+        "kube-anything",
+        "butler-system",
+        "default",
+        "cert-manager",
+    ] {
+        let plan = plan(
+            &settings(json!({ "defaultNamespace": namespace })),
+            &world(),
+            at(1),
+        );
         assert!(plan.apply.is_empty(), "{namespace}");
         assert_eq!(plan.notes[0].reason, reasons::NAME_RESERVED, "{namespace}");
     }
-    let plan = plan(&settings(json!({ "defaultNamespace": "kube-public" })), &world(), at(1));
+    let plan = plan(
+        &settings(json!({ "defaultNamespace": "kube-public" })),
+        &world(),
+        at(1),
+    );
     insta::assert_snapshot!(told(&plan), @r#"
     NamespaceReady=False NameReserved: spec.defaultNamespace: kube-public belongs to the system; choose a namespace of its own
     Configured=False NamespaceError: spec.defaultNamespace: kube-public belongs to the system; choose a namespace of its own
@@ -101,7 +142,11 @@ fn a_namespace_of_the_system_is_refused() {
 
 #[test]
 fn a_namespace_that_cannot_be_one_names_the_rule() {
-    let plan = plan(&settings(json!({ "defaultNamespace": "Not_A_Name" })), &world(), at(1));
+    let plan = plan(
+        &settings(json!({ "defaultNamespace": "Not_A_Name" })),
+        &world(),
+        at(1),
+    );
     insta::assert_snapshot!(told(&plan), @r#"
     NamespaceReady=False ValidationFailed: spec.defaultNamespace: namespace "Not_A_Name" is not valid: use 1 to 63 lower case letters, digits and dashes, with a letter or digit at both ends
     Configured=False NamespaceError: spec.defaultNamespace: namespace "Not_A_Name" is not valid: use 1 to 63 lower case letters, digits and dashes, with a letter or digit at both ends
@@ -116,7 +161,10 @@ fn a_namespace_that_cannot_be_one_names_the_rule() {
 
 #[test]
 fn a_namespace_that_goes_away_is_waited_for() {
-    let world = World { namespace: NamespaceState::Terminating, ..world() };
+    let world = World {
+        namespace: NamespaceState::Terminating,
+        ..world()
+    };
     let plan = plan(&settings(json!({})), &world, at(1));
     insta::assert_snapshot!(told(&plan), @r#"
     NamespaceReady=False NamespaceTerminating: the namespace butler-tenants is being deleted; it is made anew when it is gone
@@ -148,8 +196,15 @@ fn a_second_set_of_settings_has_no_effect_and_says_so() {
 #[test]
 fn a_reference_that_leads_nowhere_names_the_field_and_the_object() {
     let provider = ObjectKey::namespaced(names::SYSTEM_NAMESPACE, "rack");
-    let world = World { missing: vec![("spec.defaultProviderConfigRef", provider)], ..world() };
-    let plan = plan(&settings(json!({ "defaultProviderConfigRef": { "name": "rack" } })), &world, at(1));
+    let world = World {
+        missing: vec![("spec.defaultProviderConfigRef", provider)],
+        ..world()
+    };
+    let plan = plan(
+        &settings(json!({ "defaultProviderConfigRef": { "name": "rack" } })),
+        &world,
+        at(1),
+    );
     insta::assert_snapshot!(told(&plan), @r#"
     NamespaceReady=True Ready
     Configured=False ConfigError: spec.defaultProviderConfigRef: butler-system/rack does not exist; create it or correct the reference
@@ -185,8 +240,16 @@ fn features_that_are_not_there_yet_are_named() {
 
 #[test]
 fn clusters_behind_a_gateway_or_an_ingress_need_the_proxy() {
-    for (mode, required) in [("LoadBalancer", false), ("Ingress", true), ("Gateway", true)] {
-        let plan = plan(&settings(json!({ "controlPlaneExposure": { "mode": mode } })), &world(), at(1));
+    for (mode, required) in [
+        ("LoadBalancer", false),
+        ("Ingress", true),
+        ("Gateway", true),
+    ] {
+        let plan = plan(
+            &settings(json!({ "controlPlaneExposure": { "mode": mode } })),
+            &world(),
+            at(1),
+        );
         assert_eq!(plan.status.tcp_proxy_required, Some(required), "{mode}");
         assert_eq!(json!(plan.status.control_plane_exposure_mode), mode);
     }
@@ -194,15 +257,34 @@ fn clusters_behind_a_gateway_or_an_ingress_need_the_proxy() {
 
 #[test]
 fn more_clusters_than_a_number_can_hold_are_as_many_as_it_can() {
-    let plan = plan(&settings(json!({})), &World { clusters: usize::MAX, ..world() }, at(1));
+    let plan = plan(
+        &settings(json!({})),
+        &World {
+            clusters: usize::MAX,
+            ..world()
+        },
+        at(1),
+    );
     assert_eq!(plan.status.cluster_count, Some(i32::MAX));
 }
 
 fn any_settings() -> impl Strategy<Value = ButlerConfig> {
-    let mode = prop::option::of(prop::sample::select(vec!["Enforced", "Optional", "Disabled"]));
-    let namespace = prop::sample::select(vec!["butler-tenants", "kube-system", "playground", "NO", ""]);
+    let mode = prop::option::of(prop::sample::select(vec![
+        "Enforced", "Optional", "Disabled",
+    ]));
+    let namespace = prop::sample::select(vec![
+        "butler-tenants",
+        "kube-system",
+        "playground",
+        "NO",
+        "",
+    ]);
     let name = prop::sample::select(vec!["butler", "another"]);
-    let exposure = prop::option::of(prop::sample::select(vec!["LoadBalancer", "Ingress", "Gateway"]));
+    let exposure = prop::option::of(prop::sample::select(vec![
+        "LoadBalancer",
+        "Ingress",
+        "Gateway",
+    ]));
     (name, mode, namespace, exposure, any::<bool>(), 1..4_i64).prop_map(
         |(name, mode, namespace, exposure, audit, generation)| {
             let mut spec = json!({ "defaultNamespace": namespace });
@@ -223,13 +305,31 @@ fn any_settings() -> impl Strategy<Value = ButlerConfig> {
 }
 
 fn any_world() -> impl Strategy<Value = World> {
-    let states = vec![NamespaceState::Absent, NamespaceState::Present, NamespaceState::Terminating];
-    (0..3_usize, 0..3_usize, prop::sample::select(states), any::<bool>()).prop_map(
-        |(teams, clusters, namespace, missing)| {
-            let missing = missing.then(|| ("spec.gitProvider.secretRef", ObjectKey::namespaced("butler-system", "git")));
-            World { teams, clusters, namespace, missing: missing.into_iter().collect() }
-        },
+    let states = vec![
+        NamespaceState::Absent,
+        NamespaceState::Present,
+        NamespaceState::Terminating,
+    ];
+    (
+        0..3_usize,
+        0..3_usize,
+        prop::sample::select(states),
+        any::<bool>(),
     )
+        .prop_map(|(teams, clusters, namespace, missing)| {
+            let missing = missing.then(|| {
+                (
+                    "spec.gitProvider.secretRef",
+                    ObjectKey::namespaced("butler-system", "git"),
+                )
+            });
+            World {
+                teams,
+                clusters,
+                namespace,
+                missing: missing.into_iter().collect(),
+            }
+        })
 }
 
 proptest! {

@@ -2,8 +2,8 @@
 //!
 //! | | |
 //! |---|---|
-//! | reconciles | ProviderConfig |
-//! | watches | Secret (metadata), Team (metadata), NetworkPool, TenantCluster, ButlerConfig (which provider is the default) |
+//! | reconciles | `ProviderConfig` |
+//! | watches | Secret (metadata), Team (metadata), `NetworkPool`, `TenantCluster`, `ButlerConfig` (which provider is the default) |
 //! | writes | nothing but the status; the finalizer is held while a tenant cluster uses the provider |
 //! | conditions | `CredentialsValid`, `PoolAvailable` (address pools in use), `QuotaSatisfied` (limits set), `Ready` |
 //!

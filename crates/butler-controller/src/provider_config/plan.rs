@@ -202,5 +202,8 @@ fn names<'a>(keys: impl Iterator<Item = &'a ObjectKey>) -> String {
 }
 
 #[cfg(test)]
+#[path = "plan_properties.rs"]
+mod properties;
+#[cfg(test)]
 #[path = "plan_tests.rs"]
 mod tests;

@@ -14,7 +14,9 @@ use crate::{
 
 /// The series of a provider, in the words of the metrics endpoint.
 fn series<'a>(text: &'a str, namespace: &str) -> Vec<&'a str> {
-    text.lines().filter(|line| line.contains(&format!("namespace=\"{namespace}\""))).collect()
+    text.lines()
+        .filter(|line| line.contains(&format!("namespace=\"{namespace}\"")))
+        .collect()
 }
 
 /// The caches of the controllers may be a moment behind what the test has seen.
@@ -37,11 +39,17 @@ async fn the_series_of_a_provider_come_and_go_with_it() {
     let place = platform.server.namespace("numbers").await;
     let providers: Api<ProviderConfig> = place.api(platform.client());
     let local = ObjectKey::namespaced(place.name(), "local");
-    create(&providers, scene::provider(&local, json!({ "provider": "local" }))).await;
+    create(
+        &providers,
+        scene::provider(&local, json!({ "provider": "local" })),
+    )
+    .await;
     let broken = ObjectKey::namespaced(place.name(), "broken");
     create(&providers, scene::provider_with_login(&broken)).await;
     eventually(&providers, "local", "is ready", PATIENCE, |found| {
-        found.and_then(|provider| provider.status.as_ref()).is_some_and(|status| status.ready == Some(true))
+        found
+            .and_then(|provider| provider.status.as_ref())
+            .is_some_and(|status| status.ready == Some(true))
     })
     .await;
 
@@ -52,12 +60,23 @@ async fn the_series_of_a_provider_come_and_go_with_it() {
         )
     };
     let wanted = [line("local", "local", 1), line("broken", "nutanix", 0)];
-    until(platform, |text| wanted.iter().all(|line| series(text, place.name()).contains(&line.as_str()))).await;
+    until(platform, |text| {
+        wanted
+            .iter()
+            .all(|line| series(text, place.name()).contains(&line.as_str()))
+    })
+    .await;
 
     for name in ["local", "broken"] {
-        providers.delete(name, &DeleteParams::default()).await.unwrap();
+        providers
+            .delete(name, &DeleteParams::default())
+            .await
+            .unwrap();
         eventually_gone(&providers, name, PATIENCE).await;
     }
     let text = until(platform, |text| series(text, place.name()).is_empty()).await;
-    assert!(text.contains("# HELP butler_provider_config_ready"), "{text}");
+    assert!(
+        text.contains("# HELP butler_provider_config_ready"),
+        "{text}"
+    );
 }

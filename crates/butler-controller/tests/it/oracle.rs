@@ -18,24 +18,38 @@ impl Oracle<'_> {
     /// Compares every status with the truth.
     pub(crate) fn check(&self) -> Result<(), String> {
         for provider in self.objects(&scene::provider_kind()) {
-            agree(&provider, self.truth_of_provider(&provider), &["ready", "validated", "capacity"])?;
+            agree(
+                &provider,
+                &self.truth_of_provider(&provider),
+                &["ready", "validated", "capacity"],
+            )?;
             let finalizers = json!(["butler.butlerlabs.dev/providerconfig"]);
             if provider["metadata"]["finalizers"] != finalizers {
                 return Err(format!("a provider without its finalizer: {provider:#}"));
             }
             if is_deleted(&provider) && self.users_of(&provider).is_empty() {
-                return Err(format!("a deleted provider that nobody uses is still there: {provider:#}"));
+                return Err(format!(
+                    "a deleted provider that nobody uses is still there: {provider:#}"
+                ));
             }
         }
         for config in self.objects(&scene::config_kind()) {
-            agree(&config, self.truth_of_config(&config), &["teamCount", "clusterCount"])?;
+            agree(
+                &config,
+                &self.truth_of_config(&config),
+                &["teamCount", "clusterCount"],
+            )?;
             self.check_namespace(&config)?;
         }
         Ok(())
     }
 
     fn objects(&self, kind: &Kind) -> Vec<Value> {
-        self.0.objects(kind).iter().map(|object| object.as_ref().clone()).collect()
+        self.0
+            .objects(kind)
+            .iter()
+            .map(|object| object.as_ref().clone())
+            .collect()
     }
 
     fn find(&self, kind: &Kind, namespace: &str, name: &str) -> Option<Value> {
@@ -65,7 +79,11 @@ impl Oracle<'_> {
 
         if spec["scope"]["type"] == "team" {
             let name = spec["scope"]["teamRef"]["name"].as_str().unwrap();
-            if self.0.get(&scene::team_kind(), &ObjectKey::cluster(name)).is_none() {
+            if self
+                .0
+                .get(&scene::team_kind(), &ObjectKey::cluster(name))
+                .is_none()
+            {
                 obstacles.push("TeamNotFound");
             }
         }
@@ -73,10 +91,18 @@ impl Oracle<'_> {
         if spec["network"]["mode"] == "ipam" {
             let pools = spec["network"]["poolRefs"].as_array().unwrap().iter();
             let pools: Vec<_> = pools
-                .map(|pool| self.find(&scene::pool_kind(), scene::SYSTEM, pool["name"].as_str().unwrap()))
+                .map(|pool| {
+                    self.find(
+                        &scene::pool_kind(),
+                        scene::SYSTEM,
+                        pool["name"].as_str().unwrap(),
+                    )
+                })
                 .collect();
-            let counted: Option<Vec<i64>> =
-                pools.iter().map(|pool| pool.as_ref()?["status"]["availableIPs"].as_i64()).collect();
+            let counted: Option<Vec<i64>> = pools
+                .iter()
+                .map(|pool| pool.as_ref()?["status"]["availableIPs"].as_i64())
+                .collect();
             let (answer, reason) = match &counted {
                 _ if pools.contains(&None) => ("False", "PoolNotFound"),
                 None => ("Unknown", "NotYetReported"),
@@ -96,12 +122,24 @@ impl Oracle<'_> {
         if let Some(limit) = spec["limits"]["maxClustersPerTeam"].as_i64() {
             let mut teams = BTreeMap::<String, i64>::new();
             for cluster in self.users_of(provider) {
-                *teams.entry(cluster["metadata"]["namespace"].to_string()).or_default() += 1;
+                *teams
+                    .entry(cluster["metadata"]["namespace"].to_string())
+                    .or_default() += 1;
             }
             let kept = teams.values().all(|clusters| *clusters <= limit);
-            say(&mut truth, "QuotaSatisfied", kept, if kept { "WithinQuota" } else { "QuotaExceeded" });
+            say(
+                &mut truth,
+                "QuotaSatisfied",
+                kept,
+                if kept { "WithinQuota" } else { "QuotaExceeded" },
+            );
         }
-        say(&mut truth, "Ready", obstacles.is_empty(), obstacles.first().unwrap_or(&"Ready"));
+        say(
+            &mut truth,
+            "Ready",
+            obstacles.is_empty(),
+            obstacles.first().unwrap_or(&"Ready"),
+        );
         truth.insert("ready".to_owned(), obstacles.is_empty().to_string());
         say(&mut truth, "Reconciled", true, "Succeeded");
         truth
@@ -110,15 +148,22 @@ impl Oracle<'_> {
     fn has_good_login(&self, provider: &Value) -> bool {
         let namespace = provider["metadata"]["namespace"].as_str().unwrap();
         let name = provider["spec"]["credentialsRef"]["name"].as_str().unwrap();
-        self.find(&scene::secret_kind(), namespace, name).is_some_and(|secret| {
-            ["username", "password"].iter().all(|key| secret["data"][key].as_str().is_some_and(|value| !value.is_empty()))
-        })
+        self.find(&scene::secret_kind(), namespace, name)
+            .is_some_and(|secret| {
+                ["username", "password"].iter().all(|key| {
+                    secret["data"][key]
+                        .as_str()
+                        .is_some_and(|value| !value.is_empty())
+                })
+            })
     }
 
     /// The clusters that run on a provider.
     fn users_of(&self, provider: &Value) -> Vec<Value> {
         let configs = self.objects(&scene::config_kind());
-        let default = configs.first().and_then(|config| config["spec"]["defaultProviderConfigRef"]["name"].as_str());
+        let default = configs
+            .first()
+            .and_then(|config| config["spec"]["defaultProviderConfigRef"]["name"].as_str());
         let default = default.unwrap_or("default").to_owned();
         let clusters = self.objects(&scene::cluster_kind()).into_iter();
         let uses = |cluster: &Value| {
@@ -142,7 +187,10 @@ impl Oracle<'_> {
         };
         say(&mut truth, "NamespaceReady", namespace.0, namespace.1);
         let provider = config["spec"]["defaultProviderConfigRef"]["name"].as_str();
-        let dangling = provider.is_some_and(|name| self.find(&scene::provider_kind(), scene::SYSTEM, name).is_none());
+        let dangling = provider.is_some_and(|name| {
+            self.find(&scene::provider_kind(), scene::SYSTEM, name)
+                .is_none()
+        });
         let configured = match (dangling, namespace.0) {
             (true, _) => (false, "ConfigError"),
             (false, true) => (true, "ConfigValid"),
@@ -151,8 +199,14 @@ impl Oracle<'_> {
         say(&mut truth, "Configured", configured.0, configured.1);
         say(&mut truth, "FeaturesAvailable", true, "Ready");
         say(&mut truth, "Reconciled", true, "Succeeded");
-        truth.insert("teamCount".to_owned(), self.objects(&scene::team_kind()).len().to_string());
-        truth.insert("clusterCount".to_owned(), self.objects(&scene::cluster_kind()).len().to_string());
+        truth.insert(
+            "teamCount".to_owned(),
+            self.objects(&scene::team_kind()).len().to_string(),
+        );
+        truth.insert(
+            "clusterCount".to_owned(),
+            self.objects(&scene::cluster_kind()).len().to_string(),
+        );
         truth
     }
 
@@ -162,7 +216,9 @@ impl Oracle<'_> {
         if config["spec"]["multiTenancy"]["mode"] == "Enforced" || name.starts_with("kube-") {
             return Ok(());
         }
-        let namespace = self.0.get(&scene::namespace_kind(), &ObjectKey::cluster(name));
+        let namespace = self
+            .0
+            .get(&scene::namespace_kind(), &ObjectKey::cluster(name));
         let namespace = namespace.ok_or_else(|| format!("the namespace {name} is missing"))?;
         let owner = &namespace["metadata"]["labels"]["butler.butlerlabs.dev/owner-uid"];
         if is_deleted(&namespace) || *owner != config["metadata"]["uid"] {
@@ -182,24 +238,34 @@ fn say(truth: &mut Claims, type_: &str, holds: bool, reason: &str) {
 }
 
 /// Whether an object's status says the truth, all of it, and about the present spec.
-fn agree(object: &Value, truth: Claims, fields: &[&str]) -> Result<(), String> {
+fn agree(object: &Value, truth: &Claims, fields: &[&str]) -> Result<(), String> {
     let status = &object["status"];
     let mut claims = Claims::new();
     for condition in status["conditions"].as_array().into_iter().flatten() {
         let text = |field: &str| condition[field].as_str().unwrap_or_default();
-        claims.insert(text("type").to_owned(), format!("{}/{}", text("status"), text("reason")));
+        claims.insert(
+            text("type").to_owned(),
+            format!("{}/{}", text("status"), text("reason")),
+        );
         if condition["observedGeneration"] != object["metadata"]["generation"] {
-            claims.insert(text("type").to_owned(), "about another generation".to_owned());
+            claims.insert(
+                text("type").to_owned(),
+                "about another generation".to_owned(),
+            );
         }
     }
     for field in fields {
         claims.insert((*field).to_owned(), status[field].to_string());
     }
-    if claims != truth {
-        return Err(format!("the status claims {claims:#?}\nbut the truth is {truth:#?}\nof {object:#}"));
+    if claims != *truth {
+        return Err(format!(
+            "the status claims {claims:#?}\nbut the truth is {truth:#?}\nof {object:#}"
+        ));
     }
     if status["observedGeneration"] != object["metadata"]["generation"] {
-        return Err(format!("the status speaks of another generation: {object:#}"));
+        return Err(format!(
+            "the status speaks of another generation: {object:#}"
+        ));
     }
     Ok(())
 }

@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use butler_api::keys::labels;
-use butler_controller::{butler_config::ButlerConfigReconciler, provider_config::ProviderConfigReconciler, run::COMPONENT};
+use butler_controller::{
+    butler_config::ButlerConfigReconciler, provider_config::ProviderConfigReconciler,
+    run::COMPONENT,
+};
 use butler_runtime::{
     api_server::Part,
     object::{Kind, ObjectKey},
@@ -48,10 +51,20 @@ fn settles(simulation: &mut Simulation) -> Result<(), Failed> {
     simulation.chances(Chances::calm());
     simulation.look_again();
     let outcome = simulation.run(STEPS)?;
-    assert_eq!(outcome.writes, [], "another look changes nothing\n{}", simulation.log().tail(60));
+    assert_eq!(
+        outcome.writes,
+        [],
+        "another look changes nothing\n{}",
+        simulation.log().tail(60)
+    );
     simulation.restart();
     let outcome = simulation.run(STEPS)?;
-    assert_eq!(outcome.writes, [], "a restart changes nothing\n{}", simulation.log().tail(60));
+    assert_eq!(
+        outcome.writes,
+        [],
+        "a restart changes nothing\n{}",
+        simulation.log().tail(60)
+    );
     simulation.chances(rough);
     Ok(())
 }
@@ -61,7 +74,9 @@ struct Whim(SmallRng);
 
 impl Whim {
     fn new(seed: u64, person: u64) -> Self {
-        Self(SmallRng::seed_from_u64(seed.wrapping_mul(31).wrapping_add(person)))
+        Self(SmallRng::seed_from_u64(
+            seed.wrapping_mul(31).wrapping_add(person),
+        ))
     }
 
     fn pick<T: Clone>(&mut self, from: &[T]) -> T {
@@ -76,7 +91,9 @@ impl Whim {
             Moment::After(Duration::from_secs(1)),
             Moment::AtRest,
         ];
-        (0..count).map(|_| (self.pick(&moments), menu(&mut self))).collect()
+        (0..count)
+            .map(|_| (self.pick(&moments), menu(&mut self)))
+            .collect()
     }
 }
 
@@ -94,7 +111,10 @@ fn provider_deed(whim: &mut Whim) -> Deed {
             match key.name.as_str() {
                 "rack" => scene::provider_with_login(&key),
                 "pooled" => {
-                    let references = [json!([{ "name": "blue" }]), json!([{ "name": "blue" }, { "name": "red" }])];
+                    let references = [
+                        json!([{ "name": "blue" }]),
+                        json!([{ "name": "blue" }, { "name": "red" }]),
+                    ];
                     let network = json!({ "mode": "ipam", "poolRefs": whim.pick(&references) });
                     scene::provider(&key, json!({ "provider": "local", "network": network }))
                 }
@@ -105,7 +125,12 @@ fn provider_deed(whim: &mut Whim) -> Deed {
                 _ => scene::provider(&key, json!({ "provider": "local" })),
             },
         ),
-        3 | 4 => set(kind, key, "limits", json!({ "maxClustersPerTeam": whim.pick(&[1, 2]) })),
+        3 | 4 => set(
+            kind,
+            key,
+            "limits",
+            json!({ "maxClustersPerTeam": whim.pick(&[1, 2]) }),
+        ),
         _ => Deed::delete(kind, key),
     }
 }
@@ -114,16 +139,31 @@ fn provider_deed(whim: &mut Whim) -> Deed {
 fn supply_deed(whim: &mut Whim) -> Deed {
     let pool = whim.pick(&["blue", "red"]);
     match whim.0.random_range(0..7) {
-        0 | 1 => Deed::create(scene::secret_kind(), scene::login(SYSTEM, whim.pick(&["", "secret"]))),
-        2 => Deed::edit(scene::secret_kind(), system("login"), |secret| secret["data"]["password"] = "".into()),
+        0 | 1 => Deed::create(
+            scene::secret_kind(),
+            scene::login(SYSTEM, whim.pick(&["", "secret"])),
+        ),
+        2 => Deed::edit(scene::secret_kind(), system("login"), |secret| {
+            secret["data"]["password"] = "".into();
+        }),
         3 => Deed::delete(scene::secret_kind(), system("login")),
         4 => Deed::create(scene::pool_kind(), scene::pool(pool)),
         5 => Deed::delete(scene::pool_kind(), system(pool)),
         _ => {
             let counted = json!({ "availableIPs": whim.pick(&[0, 12, 40]) });
-            let body = scene::object(&scene::pool_kind(), &system(pool), json!({ "status": counted }));
+            let body = scene::object(
+                &scene::pool_kind(),
+                &system(pool),
+                json!({ "status": counted }),
+            );
             let manager = "counter".to_owned();
-            Deed::Request(Operation::Apply(scene::pool_kind(), system(pool), Part::Status, manager, body))
+            Deed::Request(Operation::Apply(
+                scene::pool_kind(),
+                system(pool),
+                Part::Status,
+                manager,
+                body,
+            ))
         }
     }
 }
@@ -131,9 +171,17 @@ fn supply_deed(whim: &mut Whim) -> Deed {
 /// Makes and deletes teams and clusters.
 fn tenant_deed(whim: &mut Whim) -> Deed {
     let cluster = ObjectKey::namespaced(whim.pick(&[TEAM, SYSTEM]), whim.pick(&["shop", "bank"]));
-    let provider = whim.pick(&[None, Some(system("rack")), Some(system("pooled")), Some(system("default"))]);
+    let provider = whim.pick(&[
+        None,
+        Some(system("rack")),
+        Some(system("pooled")),
+        Some(system("default")),
+    ]);
     match whim.0.random_range(0..6) {
-        0..=2 => Deed::create(scene::cluster_kind(), scene::cluster(&cluster, provider.as_ref(), 3)),
+        0..=2 => Deed::create(
+            scene::cluster_kind(),
+            scene::cluster(&cluster, provider.as_ref(), 3),
+        ),
         3 => Deed::delete(scene::cluster_kind(), cluster),
         4 => Deed::create(scene::team_kind(), scene::team(TEAM)),
         _ => Deed::delete(scene::team_kind(), ObjectKey::cluster(TEAM)),
@@ -146,13 +194,28 @@ fn settings_deed(whim: &mut Whim) -> Deed {
     let namespaces = ["butler-tenants", "playground", "kube-own"];
     let namespace = ObjectKey::cluster(whim.pick(&["butler-tenants", "playground"]));
     match whim.0.random_range(0..9) {
-        0..=2 => Deed::create(kind, scene::config(json!({ "defaultNamespace": whim.pick(&namespaces) }))),
+        0..=2 => Deed::create(
+            kind,
+            scene::config(json!({ "defaultNamespace": whim.pick(&namespaces) })),
+        ),
         3 => set(kind, key, "defaultNamespace", whim.pick(&namespaces).into()),
-        4 => set(kind, key, "defaultProviderConfigRef", json!({ "name": whim.pick(&["rack", "default"]) })),
-        5 => set(kind, key, "multiTenancy", json!({ "mode": whim.pick(&["Enforced", "Optional"]) })),
+        4 => set(
+            kind,
+            key,
+            "defaultProviderConfigRef",
+            json!({ "name": whim.pick(&["rack", "default"]) }),
+        ),
+        5 => set(
+            kind,
+            key,
+            "multiTenancy",
+            json!({ "mode": whim.pick(&["Enforced", "Optional"]) }),
+        ),
         6 => Deed::delete(kind, key),
         7 => Deed::delete(scene::namespace_kind(), namespace),
-        _ if whim.0.random_bool(0.5) => Deed::create(scene::namespace_kind(), scene::namespace(&namespace.name)),
+        _ if whim.0.random_bool(0.5) => {
+            Deed::create(scene::namespace_kind(), scene::namespace(&namespace.name))
+        }
         _ => Deed::edit(scene::namespace_kind(), namespace, |namespace| {
             namespace["metadata"]["labels"][labels::OWNER_UID] = "somebody".into();
         }),
@@ -180,9 +243,24 @@ fn a_provider_in_use_stays_until_its_last_cluster_is_gone() {
         let (provider, kind) = (system("default"), scene::provider_kind());
         let clusters = ["shop", "bank"].map(|name| ObjectKey::namespaced(TEAM, name));
         let steps = vec![
-            (Moment::Anytime, Deed::create(kind.clone(), scene::provider(&provider, json!({ "provider": "local" })))),
-            (Moment::Anytime, Deed::create(scene::cluster_kind(), scene::cluster(&clusters[0], None, 1))),
-            (Moment::Anytime, Deed::create(scene::cluster_kind(), scene::cluster(&clusters[1], Some(&provider), 1))),
+            (
+                Moment::Anytime,
+                Deed::create(
+                    kind.clone(),
+                    scene::provider(&provider, json!({ "provider": "local" })),
+                ),
+            ),
+            (
+                Moment::Anytime,
+                Deed::create(scene::cluster_kind(), scene::cluster(&clusters[0], None, 1)),
+            ),
+            (
+                Moment::Anytime,
+                Deed::create(
+                    scene::cluster_kind(),
+                    scene::cluster(&clusters[1], Some(&provider), 1),
+                ),
+            ),
         ];
         simulation.user("tenant", steps);
         simulation.run(STEPS)?;
@@ -195,16 +273,44 @@ fn a_provider_in_use_stays_until_its_last_cluster_is_gone() {
             }
             Ok(())
         });
-        simulation.user("engineer", vec![(Moment::Anytime, Deed::delete(kind.clone(), provider.clone()))]);
+        simulation.user(
+            "engineer",
+            vec![(
+                Moment::Anytime,
+                Deed::delete(kind.clone(), provider.clone()),
+            )],
+        );
         tells_the_truth(&mut simulation)?;
-        simulation.user("tenant-2", vec![(Moment::Anytime, Deed::delete(scene::cluster_kind(), clusters[0].clone()))]);
+        simulation.user(
+            "tenant-2",
+            vec![(
+                Moment::Anytime,
+                Deed::delete(scene::cluster_kind(), clusters[0].clone()),
+            )],
+        );
         tells_the_truth(&mut simulation)?;
-        let held = simulation.store().get(&kind, &provider).expect("one cluster is left");
-        assert!(held["status"].to_string().contains("payments/bank"), "{held:#}");
+        let held = simulation
+            .store()
+            .get(&kind, &provider)
+            .expect("one cluster is left");
+        assert!(
+            held["status"].to_string().contains("payments/bank"),
+            "{held:#}"
+        );
 
-        simulation.user("tenant-3", vec![(Moment::Anytime, Deed::delete(scene::cluster_kind(), clusters[1].clone()))]);
+        simulation.user(
+            "tenant-3",
+            vec![(
+                Moment::Anytime,
+                Deed::delete(scene::cluster_kind(), clusters[1].clone()),
+            )],
+        );
         settles(&mut simulation)?;
-        assert!(simulation.store().get(&kind, &provider).is_none(), "{}", simulation.log().tail(60));
+        assert!(
+            simulation.store().get(&kind, &provider).is_none(),
+            "{}",
+            simulation.log().tail(60)
+        );
         Ok::<(), Failed>(())
     })
     .unwrap();
@@ -218,9 +324,21 @@ fn a_namespace_that_was_going_away_when_the_settings_came_is_made_anew() {
         simulation.user(
             "operator",
             vec![
-                (Moment::Anytime, Deed::create(scene::namespace_kind(), scene::namespace(&tenants.name))),
-                (Moment::Anytime, Deed::delete(scene::namespace_kind(), tenants)),
-                (Moment::Anytime, Deed::create(scene::config_kind(), scene::config(json!({ "defaultNamespace": "butler-tenants" })))),
+                (
+                    Moment::Anytime,
+                    Deed::create(scene::namespace_kind(), scene::namespace(&tenants.name)),
+                ),
+                (
+                    Moment::Anytime,
+                    Deed::delete(scene::namespace_kind(), tenants),
+                ),
+                (
+                    Moment::Anytime,
+                    Deed::create(
+                        scene::config_kind(),
+                        scene::config(json!({ "defaultNamespace": "butler-tenants" })),
+                    ),
+                ),
             ],
         );
         settles(&mut simulation)

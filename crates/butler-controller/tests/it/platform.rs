@@ -3,7 +3,8 @@
 use std::{thread, time::Duration};
 
 use butler_controller::{
-    butler_config::ButlerConfigReconciler, metrics, provider_config::ProviderConfigReconciler, run::COMPONENT,
+    butler_config::ButlerConfigReconciler, metrics, provider_config::ProviderConfigReconciler,
+    run::COMPONENT,
 };
 use butler_runtime::{
     client::Component,
@@ -24,7 +25,7 @@ use tokio::{
 use crate::scene::typed;
 
 /// What takes longer than this has failed.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 /// What the people of the stories are to the API server.
 const USER_AGENT: &str = "platform-engineer";
 
@@ -51,13 +52,22 @@ impl Platform {
                 let component = Component::new(COMPONENT, "test").unwrap();
                 let mut manager = Manager::new(server.client_as(COMPONENT), component);
                 manager.add(ButlerConfigReconciler, ControllerSettings::default());
-                manager.add(ProviderConfigReconciler::default(), ControllerSettings::default());
+                manager.add(
+                    ProviderConfigReconciler::default(),
+                    ControllerSettings::default(),
+                );
                 metrics::register(manager.metrics(), manager.caches());
                 started.send(manager.metrics().clone()).ok();
-                manager.run(ManagerOptions::default(), Shutdown::new()).await.unwrap();
+                manager
+                    .run(ManagerOptions::default(), Shutdown::new())
+                    .await
+                    .unwrap();
             });
         });
-        Self { server, metrics: metrics.await.unwrap() }
+        Self {
+            server,
+            metrics: metrics.await.unwrap(),
+        }
     }
 
     /// A client of the people in the stories.
@@ -71,5 +81,7 @@ pub(crate) async fn create<K>(api: &Api<K>, manifest: Value) -> K
 where
     K: Resource + Clone + std::fmt::Debug + Serialize + DeserializeOwned,
 {
-    api.create(&PostParams::default(), &typed(manifest)).await.unwrap()
+    api.create(&PostParams::default(), &typed(manifest))
+        .await
+        .unwrap()
 }

@@ -2,8 +2,8 @@
 
 use butler_api::{
     butler::{
-        butler_config::ButlerConfig, network_pool::NetworkPool, provider_config::ProviderConfig, team::Team,
-        tenant_cluster::TenantCluster,
+        butler_config::ButlerConfig, network_pool::NetworkPool, provider_config::ProviderConfig,
+        team::Team, tenant_cluster::TenantCluster,
     },
     keys::names,
 };
@@ -63,14 +63,18 @@ pub(crate) fn object(kind: &Kind, key: &ObjectKey, more: Value) -> Value {
     if let Some(namespace) = &key.namespace {
         body["metadata"]["namespace"] = namespace.clone().into();
     }
-    for (field, value) in more.as_object().into_iter().flatten() {
-        body[field] = value.clone();
+    if let Value::Object(more) = more {
+        body.as_object_mut().unwrap().extend(more);
     }
     body
 }
 
+fn with_spec(spec: Value) -> Value {
+    Value::Object([("spec".to_owned(), spec)].into_iter().collect())
+}
+
 pub(crate) fn provider(key: &ObjectKey, spec: Value) -> Value {
-    object(&provider_kind(), key, json!({ "spec": spec }))
+    object(&provider_kind(), key, with_spec(spec))
 }
 
 /// A provider that needs a Secret of the name `login` beside it.
@@ -87,28 +91,45 @@ pub(crate) fn provider_with_login(key: &ObjectKey) -> Value {
 pub(crate) fn login(namespace: &str, password: &str) -> Value {
     let encoded = |text: &str| json!(ByteString(text.as_bytes().to_vec()));
     let data = json!({ "username": encoded("admin"), "password": encoded(password) });
-    object(&secret_kind(), &ObjectKey::namespaced(namespace, "login"), json!({ "data": data }))
+    object(
+        &secret_kind(),
+        &ObjectKey::namespaced(namespace, "login"),
+        json!({ "data": data }),
+    )
 }
 
 pub(crate) fn team(name: &str) -> Value {
-    object(&team_kind(), &ObjectKey::cluster(name), json!({ "spec": {} }))
+    object(
+        &team_kind(),
+        &ObjectKey::cluster(name),
+        json!({ "spec": {} }),
+    )
 }
 
 /// A cluster of this many workers on a provider, or on the default one.
 pub(crate) fn cluster(key: &ObjectKey, provider: Option<&ObjectKey>, workers: i32) -> Value {
     let mut spec = json!({ "kubernetesVersion": "v1.35.2", "workers": { "replicas": workers } });
     if let Some(provider) = provider {
-        spec["providerConfigRef"] = json!({ "name": provider.name, "namespace": provider.namespace });
+        spec["providerConfigRef"] =
+            json!({ "name": provider.name, "namespace": provider.namespace });
     }
-    object(&cluster_kind(), key, json!({ "spec": spec }))
+    object(&cluster_kind(), key, with_spec(spec))
 }
 
 pub(crate) fn pool(name: &str) -> Value {
-    object(&pool_kind(), &system(name), json!({ "spec": { "cidr": "10.40.0.0/16" } }))
+    object(
+        &pool_kind(),
+        &system(name),
+        json!({ "spec": { "cidr": "10.40.0.0/16" } }),
+    )
 }
 
 pub(crate) fn config(spec: Value) -> Value {
-    object(&config_kind(), &ObjectKey::cluster(names::BUTLER_CONFIG), json!({ "spec": spec }))
+    object(
+        &config_kind(),
+        &ObjectKey::cluster(names::BUTLER_CONFIG),
+        with_spec(spec),
+    )
 }
 
 pub(crate) fn namespace(name: &str) -> Value {

@@ -39,8 +39,21 @@ impl<R: Reconciler> Bench<R> {
         let user_agent = format!("bench-{}", namespace.name());
         let caches = Arc::new(Caches::default());
         let api = Arc::new(KubeApiServer::new(server.client_as(&user_agent)));
-        let engine = Engine::new(reconciler, "bench", api, Arc::clone(&caches), Arc::new(|_| {}), 1);
-        Self { server, namespace, user_agent, caches, engine }
+        let engine = Engine::new(
+            reconciler,
+            "bench",
+            api,
+            Arc::clone(&caches),
+            Arc::new(|_| {}),
+            1,
+        );
+        Self {
+            server,
+            namespace,
+            user_agent,
+            caches,
+            engine,
+        }
     }
 
     fn key(&self, name: &str) -> ObjectKey {
@@ -53,7 +66,10 @@ impl<R: Reconciler> Bench<R> {
 
     async fn create(&self, name: &str, spec: Value) -> Shelf {
         let body = serde_json::from_value(shelf(name, spec)).unwrap();
-        self.shelves().create(&PostParams::default(), &body).await.unwrap()
+        self.shelves()
+            .create(&PostParams::default(), &body)
+            .await
+            .unwrap()
     }
 
     async fn pass(&self, name: &str) -> Report {
@@ -63,10 +79,18 @@ impl<R: Reconciler> Bench<R> {
     /// Shows a cache what there is in the namespace.
     async fn show(&self, store: &dyn AnyStore) {
         let resource = store.kind().api_resource();
-        let api = Api::<DynamicObject>::namespaced_with(self.server.client(), self.namespace.name(), &resource);
-        let selected = store.labels().map_or_else(ListParams::default, |labels| ListParams::default().labels(labels));
+        let api = Api::<DynamicObject>::namespaced_with(
+            self.server.client(),
+            self.namespace.name(),
+            &resource,
+        );
+        let selected = store.labels().map_or_else(ListParams::default, |labels| {
+            ListParams::default().labels(labels)
+        });
         let found = api.list(&selected).await.unwrap().items;
-        store.ingest(Delta::Reset(found.iter().map(|object| json!(object)).collect()));
+        store.ingest(Delta::Reset(
+            found.iter().map(|object| json!(object)).collect(),
+        ));
     }
 
     /// Shows every cache what there is in the namespace.
@@ -96,7 +120,11 @@ async fn a_dry_run_shows_the_plan_and_asks_for_nothing() {
     let rack = bench.create("rack", json!({ "boards": 2 })).await;
     bench.show_all().await;
     let plan = bench.engine.dry_run(&rack, Timestamp::now()).await.unwrap();
-    let names: Vec<_> = plan.apply.iter().map(|manifest| manifest.key.name.as_str()).collect();
+    let names: Vec<_> = plan
+        .apply
+        .iter()
+        .map(|manifest| manifest.key.name.as_str())
+        .collect();
     assert_eq!(names, ["rack-0", "rack-1"]);
     assert_eq!(plan.status.boards, Some(2));
     let requests = bench.server.audit().all().by_user_agent(&bench.user_agent);
@@ -106,20 +134,39 @@ async fn a_dry_run_shows_the_plan_and_asks_for_nothing() {
 #[tokio::test]
 async fn an_unchanged_world_causes_no_request_not_even_after_a_restart() {
     let bench = Bench::new(Carpenter).await;
-    bench.create("rack", json!({ "boards": 2, "mood": "labels" })).await;
+    bench
+        .create("rack", json!({ "boards": 2, "mood": "labels" }))
+        .await;
     bench.settle("rack").await;
     let written = bench.server.audit().all().by_user_agent(&bench.user_agent);
-    assert_eq!(written.count(), 4, "two boards, a label and a status\n{written}");
+    assert_eq!(
+        written.count(),
+        4,
+        "two boards, a label and a status\n{written}"
+    );
 
     let mark = bench.server.audit().mark();
     bench.show_all().await;
     assert_eq!(bench.pass("rack").await.writes, 0);
     // A new process: it remembers nothing.
-    let api = Arc::new(KubeApiServer::new(bench.server.client_as(&bench.user_agent)));
-    let engine = Engine::new(Carpenter, "bench", api, Arc::clone(&bench.caches), Arc::new(|_| {}), 2);
+    let api = Arc::new(KubeApiServer::new(
+        bench.server.client_as(&bench.user_agent),
+    ));
+    let engine = Engine::new(
+        Carpenter,
+        "bench",
+        api,
+        Arc::clone(&bench.caches),
+        Arc::new(|_| {}),
+        2,
+    );
     let report = engine.pass(&bench.key("rack"), Timestamp::now()).await;
     assert_eq!((report.writes, report.verdict), (0, Verdict::AwaitChange));
-    let requests = bench.server.audit().since(mark).by_user_agent(&bench.user_agent);
+    let requests = bench
+        .server
+        .audit()
+        .since(mark)
+        .by_user_agent(&bench.user_agent);
     assert!(requests.is_empty(), "{requests}");
 }
 
@@ -128,10 +175,17 @@ async fn an_object_deleted_behind_our_back_does_not_come_back() {
     let bench = Bench::new(Carpenter).await;
     bench.create("ghost", json!({ "mood": "labels" })).await;
     bench.show_all().await;
-    bench.shelves().delete("ghost", &DeleteParams::default()).await.unwrap();
+    bench
+        .shelves()
+        .delete("ghost", &DeleteParams::default())
+        .await
+        .unwrap();
 
     let report = bench.pass("ghost").await;
-    assert_eq!(report.failure.map(|failure| failure.class), Some(Class::Stale));
+    assert_eq!(
+        report.failure.map(|failure| failure.class),
+        Some(Class::Stale)
+    );
     assert!(bench.shelves().get_opt("ghost").await.unwrap().is_none());
 }
 
@@ -140,11 +194,18 @@ async fn a_namesake_is_not_taken_for_the_object_we_knew() {
     let bench = Bench::new(Carpenter).await;
     bench.create("twin", json!({ "mood": "labels" })).await;
     bench.show_all().await;
-    bench.shelves().delete("twin", &DeleteParams::default()).await.unwrap();
+    bench
+        .shelves()
+        .delete("twin", &DeleteParams::default())
+        .await
+        .unwrap();
     let twin = bench.create("twin", json!({})).await;
 
     let report = bench.pass("twin").await;
-    assert_eq!(report.failure.map(|failure| failure.class), Some(Class::Stale));
+    assert_eq!(
+        report.failure.map(|failure| failure.class),
+        Some(Class::Stale)
+    );
     let found = bench.shelves().get("twin").await.unwrap();
     assert_eq!(found.metadata.uid, twin.metadata.uid);
     assert!(found.labels().is_empty(), "{found:?}");
@@ -167,11 +228,23 @@ async fn a_cache_that_only_others_read_is_not_waited_for() {
     let bench = Bench::new(Carpenter).await;
     // In the same process, somebody else reads shelves another way, and that watch is slow.
     let api = Arc::new(KubeApiServer::new(bench.server.client()));
-    let _other = Engine::new(Inspector, "bench", api, Arc::clone(&bench.caches), Arc::new(|_| {}), 3);
+    let _other = Engine::new(
+        Inspector,
+        "bench",
+        api,
+        Arc::clone(&bench.caches),
+        Arc::new(|_| {}),
+        3,
+    );
     bench.create("rack", json!({})).await;
     bench.show_all().await;
     assert_eq!(bench.pass("rack").await.writes, 1, "a status");
-    for store in bench.caches.all().into_iter().filter(|store| store.fetch() == Fetch::Objects) {
+    for store in bench
+        .caches
+        .all()
+        .into_iter()
+        .filter(|store| store.fetch() == Fetch::Objects)
+    {
         bench.show(store.as_ref()).await;
     }
     let report = bench.pass("rack").await;
@@ -186,15 +259,30 @@ async fn a_failed_pass_does_not_claim_to_have_observed_the_new_spec() {
     bench.show_all().await;
     let mut changed = bench.shelves().get("rack").await.unwrap();
     changed.spec.boards = 2;
-    bench.shelves().replace("rack", &PostParams::default(), &changed).await.unwrap();
+    bench
+        .shelves()
+        .replace("rack", &PostParams::default(), &changed)
+        .await
+        .unwrap();
     bench.show_all().await;
 
-    bench.engine.overdue(&bench.key("rack"), Duration::from_secs(1), Timestamp::now()).await;
+    bench
+        .engine
+        .overdue(&bench.key("rack"), Duration::from_secs(1), Timestamp::now())
+        .await;
     let found = bench.shelves().get("rack").await.unwrap();
     let status = found.status.unwrap();
     assert_eq!(status.boards, Some(1), "what was known stays");
-    assert_eq!(status.observed_generation, rack.metadata.generation, "and says of which spec it was known");
-    assert!(status.conditions.iter().any(|condition| condition.reason == "DeadlineExceeded"));
+    assert_eq!(
+        status.observed_generation, rack.metadata.generation,
+        "and says of which spec it was known"
+    );
+    assert!(
+        status
+            .conditions
+            .iter()
+            .any(|condition| condition.reason == "DeadlineExceeded")
+    );
 }
 
 #[tokio::test]
@@ -206,6 +294,12 @@ async fn boards_have_the_labels_that_pruning_needs() {
     let board = boards.get("rack-0").await.unwrap();
     let managed = board.metadata.managed_fields.as_ref().unwrap();
     assert_eq!(managed[0].manager.as_deref(), Some(bench.engine.manager()));
-    assert_eq!(board.labels().get(labels::OWNER_UID), rack.metadata.uid.as_ref());
-    assert_eq!(board.labels().get(labels::OWNER_KIND).map(String::as_str), Some("Shelf"));
+    assert_eq!(
+        board.labels().get(labels::OWNER_UID),
+        rack.metadata.uid.as_ref()
+    );
+    assert_eq!(
+        board.labels().get(labels::OWNER_KIND).map(String::as_str),
+        Some("Shelf")
+    );
 }

@@ -33,7 +33,15 @@ pub(crate) const DEADLINE: Duration = Duration::from_secs(3);
 
 /// A shelf. The API server takes anything for its spec; we do not.
 #[derive(CustomResource, Clone, Debug, Default, Deserialize, Serialize)]
-#[kube(group = "butler.test", version = "v1", kind = "Shelf", plural = "shelves", namespaced, status = "ShelfStatus", schema = "disabled")]
+#[kube(
+    group = "butler.test",
+    version = "v1",
+    kind = "Shelf",
+    plural = "shelves",
+    namespaced,
+    status = "ShelfStatus",
+    schema = "disabled"
+)]
 pub(crate) struct ShelfSpec {
     /// How many boards it has.
     #[serde(default)]
@@ -83,22 +91,31 @@ impl Reconciler for Carpenter {
         sources.owns::<ConfigMap>();
     }
 
-    async fn observe(&self, shelf: &Shelf, _: &Context) -> Result<(), Failure> {
-        if shelf.spec.mood == Mood::Hangs {
+    async fn observe(&self, object: &Shelf, _: &Context) -> Result<(), Failure> {
+        if object.spec.mood == Mood::Hangs {
             std::future::pending::<()>().await;
         }
         Ok(())
     }
 
-    fn plan(&self, shelf: &Shelf, (): &(), _: Timestamp) -> Plan<ShelfStatus, NoEffect> {
-        assert!(shelf.spec.mood != Mood::Panics, "the carpenter hit his thumb");
-        let boards = shelf.spec.boards;
-        let mut plan = Plan::status(ShelfStatus { boards: Some(boards), ..ShelfStatus::default() });
+    fn plan(&self, object: &Shelf, (): &(), _: Timestamp) -> Plan<ShelfStatus, NoEffect> {
+        assert!(
+            object.spec.mood != Mood::Panics,
+            "the carpenter hit his thumb"
+        );
+        let boards = object.spec.boards;
+        let mut plan = Plan::status(ShelfStatus {
+            boards: Some(boards),
+            ..ShelfStatus::default()
+        });
         plan.prune = Prune::Unlisted;
-        plan.apply = (0..boards).map(|number| board(shelf, number)).collect();
-        if shelf.spec.mood == Mood::Labels {
-            let metadata = json!({ "name": shelf.name_any(), "namespace": shelf.namespace(), "labels": { "oiled": "yes" } });
-            plan.apply.push(Manifest::new(Kind::of::<Shelf>(), json!({ "metadata": metadata })));
+        plan.apply = (0..boards).map(|number| board(object, number)).collect();
+        if object.spec.mood == Mood::Labels {
+            let metadata = json!({ "name": object.name_any(), "namespace": object.namespace(), "labels": { "oiled": "yes" } });
+            plan.apply.push(Manifest::new(
+                Kind::of::<Shelf>(),
+                json!({ "metadata": metadata }),
+            ));
         }
         plan
     }
@@ -108,9 +125,9 @@ impl Reconciler for Carpenter {
     }
 }
 
-fn board(shelf: &Shelf, number: u32) -> Manifest {
-    let name = format!("{}-{number}", shelf.name_any());
-    let body = json!({ "metadata": { "name": name, "namespace": shelf.namespace() }, "data": { "wood": "oak" } });
+fn board(object: &Shelf, number: u32) -> Manifest {
+    let name = format!("{}-{number}", object.name_any());
+    let body = json!({ "metadata": { "name": name, "namespace": object.namespace() }, "data": { "wood": "oak" } });
     Manifest::new(Kind::of::<ConfigMap>(), body)
 }
 
@@ -144,7 +161,13 @@ impl Reconciler for Inspector {
 
 /// A beacon, which belongs to no namespace.
 #[derive(CustomResource, Clone, Debug, Default, Deserialize, Serialize)]
-#[kube(group = "butler.test", version = "v1", kind = "Beacon", status = "ShelfStatus", schema = "disabled")]
+#[kube(
+    group = "butler.test",
+    version = "v1",
+    kind = "Beacon",
+    status = "ShelfStatus",
+    schema = "disabled"
+)]
 pub(crate) struct BeaconSpec {}
 
 /// The controller of beacons.
@@ -169,13 +192,17 @@ impl Reconciler for Keeper {
     }
 
     fn plan(&self, beacon: &Beacon, lit: &bool, _: Timestamp) -> Plan<ShelfStatus, NoEffect> {
-        let mut plan = Plan::status(ShelfStatus { boards: Some(u32::from(*lit)), ..ShelfStatus::default() });
+        let mut plan = Plan::status(ShelfStatus {
+            boards: Some(u32::from(*lit)),
+            ..ShelfStatus::default()
+        });
         plan.prune = Prune::Unlisted;
         if beacon.meta().deletion_timestamp.is_some() {
             plan.next = if *lit { Next::AwaitChange } else { Next::Done };
         } else {
             let body = json!({ "metadata": { "name": beacon.name_any() } });
-            plan.apply.push(Manifest::new(Kind::of::<ClusterRole>(), body));
+            plan.apply
+                .push(Manifest::new(Kind::of::<ClusterRole>(), body));
         }
         plan
     }
@@ -193,7 +220,8 @@ fn definition(kind: &Kind) -> CustomResourceDefinition {
     status["properties"] = json!({ "conditions": {
         "type": "array", "items": condition, "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"],
     } });
-    let schema = json!({ "type": "object", "properties": { "spec": anything(), "status": status } });
+    let schema =
+        json!({ "type": "object", "properties": { "spec": anything(), "status": status } });
     let definition = json!({
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
@@ -216,8 +244,14 @@ static BUSY: OnceCell<ApiServer> = OnceCell::const_new();
 static AT_WORK: OnceCell<()> = OnceCell::const_new();
 
 async fn start() -> ApiServer {
-    let custom_resources = vec![definition(&Kind::of::<Shelf>()), definition(&Kind::of::<Beacon>())];
-    let options = Options { custom_resources, ..Options::default() };
+    let custom_resources = vec![
+        definition(&Kind::of::<Shelf>()),
+        definition(&Kind::of::<Beacon>()),
+    ];
+    let options = Options {
+        custom_resources,
+        ..Options::default()
+    };
     ApiServer::start(options).await.expect("an API server")
 }
 
@@ -235,9 +269,18 @@ pub(crate) async fn workshop() -> &'static ApiServer {
             Runtime::new().expect("a runtime").block_on(async {
                 let component = Component::new(COMPONENT, "test").expect("valid");
                 let mut manager = Manager::new(server.client_as(COMPONENT), component);
-                manager.add(Carpenter, ControllerSettings { workers: 4, deadline: DEADLINE });
+                manager.add(
+                    Carpenter,
+                    ControllerSettings {
+                        workers: 4,
+                        deadline: DEADLINE,
+                    },
+                );
                 manager.add(Keeper, ControllerSettings::default());
-                manager.run(ManagerOptions::default(), Shutdown::new()).await.expect("runs");
+                manager
+                    .run(ManagerOptions::default(), Shutdown::new())
+                    .await
+                    .expect("runs");
             });
         });
     };
@@ -247,5 +290,8 @@ pub(crate) async fn workshop() -> &'static ApiServer {
 
 /// A shelf as its owner writes it.
 pub(crate) fn shelf(name: &str, spec: Value) -> Value {
-    json!({ "apiVersion": "butler.test/v1", "kind": "Shelf", "metadata": { "name": name }, "spec": spec })
+    let mut body =
+        json!({ "apiVersion": "butler.test/v1", "kind": "Shelf", "metadata": { "name": name } });
+    body["spec"] = spec;
+    body
 }
