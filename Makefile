@@ -50,9 +50,10 @@ generate: prepare ## Write the generated files anew: custom resource definitions
 	cargo xtask generate
 
 .PHONY: bench
-bench: prepare ## Measure what we hold ourselves to
+bench: prepare ## Measure what we hold ourselves to; flags go into ARGUMENTS
 	cargo xtask assets
-	cargo run --release --package butler-bench
+	cargo build --release --bin butler
+	cargo run --release --package butler-bench -- $(ARGUMENTS)
 
 $(TOOLS)/bin/cargo-deny:
 	cargo install --quiet --locked cargo-deny --version $(CARGO_DENY_VERSION) --root $(TOOLS)

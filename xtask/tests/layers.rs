@@ -74,6 +74,15 @@ fn the_testkit_is_not_for_products() {
 }
 
 #[test]
+fn benchmarks_may_stand_on_the_testkit() {
+    check(&[
+        ("butler-bench", "[dependencies]\nbutler-testkit = { path = \"../butler-testkit\" }\n"),
+        ("butler-testkit", ""),
+    ])
+    .success();
+}
+
+#[test]
 fn a_crate_without_a_layer_is_asked_for_one() {
     let outcome = check(&[("butler-surprise", "")]).failure();
     let words = stderr(&outcome);

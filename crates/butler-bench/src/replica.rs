@@ -1,0 +1,156 @@
+//! One process of `butler controller`, what the kernel knows of it, and who leads.
+
+use std::{fs::File, path::PathBuf, process::Stdio, time::Duration};
+
+use anyhow::{Context, ensure};
+use butler_api::keys::names;
+use butler_testkit::{ApiServer, try_eventually};
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::Api;
+use tokio::process::{Child, Command};
+
+use crate::report::kibibytes;
+
+/// How long anything may take before the measurement is given up.
+pub(crate) const PATIENCE: Duration = Duration::from_mins(3);
+/// The kernel tells CPU times to programs in hundredths of a second, whatever its own clock does.
+const TICK: Duration = Duration::from_millis(10);
+/// How much of a log is shown when something went wrong.
+const LAST_LINES: usize = 10;
+
+/// A running replica; it ends when it is dropped.
+pub(crate) struct Replica {
+    name: String,
+    child: Child,
+    log: PathBuf,
+}
+
+impl Replica {
+    /// Starts a replica that is known by this name in the lease.
+    pub(crate) fn start(
+        butler: &std::path::Path,
+        server: &ApiServer,
+        name: &str,
+    ) -> anyhow::Result<Self> {
+        let log = server.directory().join(format!("{name}.log"));
+        let stderr =
+            File::create(&log).with_context(|| format!("could not write {}", log.display()))?;
+        let child = Command::new(butler)
+            .args([
+                "controller",
+                "--metrics-bind-address=0",
+                "--health-probe-bind-address=0",
+            ])
+            .args(["--leader-election-namespace=default", "--kubeconfig"])
+            .arg(server.kubeconfig())
+            .env("POD_NAME", name)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(stderr)
+            .kill_on_drop(true)
+            .spawn()
+            .with_context(|| format!("could not start {}", butler.display()))?;
+        Ok(Self {
+            name: name.to_owned(),
+            child,
+            log,
+        })
+    }
+
+    /// Waits until it leads.
+    pub(crate) async fn leads(&self, leases: &Api<Lease>) -> anyhow::Result<()> {
+        let wait = try_eventually(
+            leases,
+            names::CONTROLLER_LEASE,
+            "the replica leads",
+            PATIENCE,
+            |lease| lease.is_some_and(|lease| self.holds(lease)),
+        );
+        wait.await
+            .map(drop)
+            .with_context(|| format!("the log of {} ends with:\n{}", self.name, self.log_end()))
+    }
+
+    /// Whether a lease names it as its holder.
+    pub(crate) fn holds(&self, lease: &Lease) -> bool {
+        holder(lease).is_some_and(|holder| holder.starts_with(&self.name))
+    }
+
+    /// Asks it to stop, as Kubernetes does.
+    pub(crate) async fn ask_to_stop(&self) -> anyhow::Result<()> {
+        let asked = Command::new("kill")
+            .args(["-TERM", &self.process_id()?.to_string()])
+            .status();
+        ensure!(
+            asked.await.context("could not run kill")?.success(),
+            "could not ask {} to stop",
+            self.name
+        );
+        Ok(())
+    }
+
+    /// Waits for its end after it was asked to stop.
+    pub(crate) async fn ended(mut self) -> anyhow::Result<()> {
+        let status = tokio::time::timeout(PATIENCE, self.child.wait()).await;
+        let status = status.with_context(|| format!("{} does not stop", self.name))??;
+        ensure!(
+            status.success(),
+            "{} ended with {status}; its log ends with:\n{}",
+            self.name,
+            self.log_end()
+        );
+        Ok(())
+    }
+
+    /// Its resident memory in MiB.
+    pub(crate) fn memory(&self) -> anyhow::Result<f64> {
+        let status = self.kernel_file("status")?;
+        let kibibytes = kibibytes(&status, "VmRSS:")
+            .context("the kernel does not tell the memory of a process")?;
+        Ok(kibibytes / 1024.0)
+    }
+
+    /// The CPU time it used so far, in user mode and in the kernel.
+    pub(crate) fn cpu_time(&self) -> anyhow::Result<Duration> {
+        let stat = self.kernel_file("stat")?;
+        // "pid (name) state …": the name may hold anything; after it, utime and stime are the 12th and 13th field.
+        let fields = stat.rsplit_once(") ").map_or("", |(_, fields)| fields);
+        let ticks: Result<Vec<u32>, _> =
+            fields.split(' ').skip(11).take(2).map(str::parse).collect();
+        Ok(TICK
+            * ticks
+                .context("the kernel does not tell the CPU time of a process")?
+                .iter()
+                .sum())
+    }
+
+    fn kernel_file(&self, file: &str) -> anyhow::Result<String> {
+        let path = format!("/proc/{}/{file}", self.process_id()?);
+        std::fs::read_to_string(&path).with_context(|| format!("could not read {path}"))
+    }
+
+    fn process_id(&self) -> anyhow::Result<u32> {
+        self.child.id().with_context(|| {
+            format!(
+                "{} has ended; its log ends with:\n{}",
+                self.name,
+                self.log_end()
+            )
+        })
+    }
+
+    fn log_end(&self) -> String {
+        let log = std::fs::read_to_string(&self.log).unwrap_or_default();
+        let lines: Vec<_> = log.lines().collect();
+        lines
+            .get(lines.len().saturating_sub(LAST_LINES)..)
+            .unwrap_or_default()
+            .join("\n")
+    }
+}
+
+/// Who holds a lease; a lease that was given back has no holder.
+pub(crate) fn holder(lease: &Lease) -> Option<&str> {
+    let holder = lease.spec.as_ref()?.holder_identity.as_deref();
+    holder.filter(|holder| !holder.is_empty())
+}
