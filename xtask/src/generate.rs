@@ -23,21 +23,34 @@ pub(crate) fn run(check: bool) -> anyhow::Result<String> {
         if stale.is_empty() {
             return Ok(format!("{} generated files are fresh", wanted.len()));
         }
-        let names: Vec<_> = stale.iter().map(|path| path.display().to_string()).collect();
-        bail!("not fresh: {}; run `cargo xtask generate` and commit the result", names.join(", "));
+        let names: Vec<_> = stale
+            .iter()
+            .map(|path| path.display().to_string())
+            .collect();
+        bail!(
+            "not fresh: {}; run `cargo xtask generate` and commit the result",
+            names.join(", ")
+        );
     }
     for path in &stale {
         let target = root.join(path);
         match wanted.get(path) {
             Some(text) => {
                 let folder = target.parent().unwrap_or(&root);
-                fs::create_dir_all(folder).with_context(|| format!("could not make {}", folder.display()))?;
-                fs::write(&target, text).with_context(|| format!("could not write {}", path.display()))?;
+                fs::create_dir_all(folder)
+                    .with_context(|| format!("could not make {}", folder.display()))?;
+                fs::write(&target, text)
+                    .with_context(|| format!("could not write {}", path.display()))?;
             }
-            None => fs::remove_file(&target).with_context(|| format!("could not remove {}", path.display()))?,
+            None => fs::remove_file(&target)
+                .with_context(|| format!("could not remove {}", path.display()))?,
         }
     }
-    Ok(format!("{} of {} generated files written", stale.len(), wanted.len()))
+    Ok(format!(
+        "{} of {} generated files written",
+        stale.len(),
+        wanted.len()
+    ))
 }
 
 fn wanted() -> anyhow::Result<BTreeMap<PathBuf, String>> {
@@ -64,11 +77,15 @@ fn stale(root: &Path, wanted: &BTreeMap<PathBuf, String>) -> anyhow::Result<Vec<
     };
     let mut stale: Vec<_> = wanted.keys().filter(differs).cloned().collect();
     for folder in [BASES, CHART] {
-        let Ok(entries) = fs::read_dir(root.join(folder)) else { continue };
+        let Ok(entries) = fs::read_dir(root.join(folder)) else {
+            continue;
+        };
         for entry in entries {
             let entry = entry.with_context(|| format!("could not list {folder}"))?;
             let path = Path::new(folder).join(entry.file_name());
-            let is_yaml = path.extension().is_some_and(|extension| extension == "yaml");
+            let is_yaml = path
+                .extension()
+                .is_some_and(|extension| extension == "yaml");
             if is_yaml && !wanted.contains_key(&path) {
                 stale.push(path);
             }

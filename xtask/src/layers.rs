@@ -55,17 +55,31 @@ struct Dependency {
 /// Reads the workspace and complains of every edge that goes upwards.
 pub(crate) fn check(manifest_path: &Path) -> anyhow::Result<String> {
     let output = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
-        .args(["metadata", "--no-deps", "--offline", "--format-version", "1", "--manifest-path"])
+        .args([
+            "metadata",
+            "--no-deps",
+            "--offline",
+            "--format-version",
+            "1",
+            "--manifest-path",
+        ])
         .arg(manifest_path)
         .output()
         .context("could not run cargo metadata")?;
     if !output.status.success() {
-        bail!("cargo metadata failed: {}", String::from_utf8_lossy(&output.stderr));
+        bail!(
+            "cargo metadata failed: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
     }
-    let workspace: Workspace = serde_json::from_slice(&output.stdout).context("could not read cargo metadata")?;
+    let workspace: Workspace =
+        serde_json::from_slice(&output.stdout).context("could not read cargo metadata")?;
     let violations = violations(&workspace);
     if violations.is_empty() {
-        Ok(format!("{} crates stand in their layers", workspace.packages.len()))
+        Ok(format!(
+            "{} crates stand in their layers",
+            workspace.packages.len()
+        ))
     } else {
         bail!("{}", violations.join("\n"))
     }
@@ -75,10 +89,17 @@ fn violations(workspace: &Workspace) -> Vec<String> {
     let mut violations = Vec::new();
     for package in &workspace.packages {
         let Some(upper) = layer_of(&package.name) else {
-            violations.push(format!("{} has no layer: give it one in xtask/src/layers.rs", package.name));
+            violations.push(format!(
+                "{} has no layer: give it one in xtask/src/layers.rs",
+                package.name
+            ));
             continue;
         };
-        for dependency in package.dependencies.iter().filter(|dependency| is_edge(dependency)) {
+        for dependency in package
+            .dependencies
+            .iter()
+            .filter(|dependency| is_edge(dependency))
+        {
             let allowed = match layer_of(&dependency.name) {
                 Some(lower) => lower <= upper,
                 None => continue,
@@ -101,5 +122,8 @@ fn is_edge(dependency: &Dependency) -> bool {
 }
 
 fn layer_of(name: &str) -> Option<Layer> {
-    LAYERS.iter().find(|(known, _)| *known == name).map(|(_, layer)| *layer)
+    LAYERS
+        .iter()
+        .find(|(known, _)| *known == name)
+        .map(|(_, layer)| *layer)
 }

@@ -11,9 +11,14 @@ fn workspace(directory: &Path, crates: &[(&str, &str)]) {
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
     };
-    write("Cargo.toml".into(), "[workspace]\nresolver = \"3\"\nmembers = [\"crates/*\"]\n".into());
+    write(
+        "Cargo.toml".into(),
+        "[workspace]\nresolver = \"3\"\nmembers = [\"crates/*\"]\n".into(),
+    );
     for (name, dependencies) in crates {
-        let manifest = format!("[package]\nname = \"{name}\"\nversion = \"0.1.0\"\nedition = \"2024\"\n{dependencies}");
+        let manifest = format!(
+            "[package]\nname = \"{name}\"\nversion = \"0.1.0\"\nedition = \"2024\"\n{dependencies}"
+        );
         write(format!("crates/{name}/Cargo.toml"), manifest);
         write(format!("crates/{name}/src/lib.rs"), String::new());
     }
@@ -45,18 +50,27 @@ fn edges_downwards_and_sideways_are_fine() {
 #[test]
 fn an_upward_edge_fails_and_is_named() {
     let outcome = check(&[
-        ("butler-api", "[dependencies]\nbutler-runtime = { path = \"../butler-runtime\" }\n"),
+        (
+            "butler-api",
+            "[dependencies]\nbutler-runtime = { path = \"../butler-runtime\" }\n",
+        ),
         ("butler-runtime", ""),
     ])
     .failure();
     let words = stderr(&outcome);
-    assert!(words.contains("butler-api (Vocabulary) must not depend on butler-runtime (Adapter)"), "{words}");
+    assert!(
+        words.contains("butler-api (Vocabulary) must not depend on butler-runtime (Adapter)"),
+        "{words}"
+    );
 }
 
 #[test]
 fn an_upward_edge_for_tests_alone_is_fine() {
     check(&[
-        ("butler-api", "[dev-dependencies]\nbutler-testkit = { path = \"../butler-testkit\" }\n"),
+        (
+            "butler-api",
+            "[dev-dependencies]\nbutler-testkit = { path = \"../butler-testkit\" }\n",
+        ),
         ("butler-testkit", ""),
     ])
     .success();
@@ -65,18 +79,27 @@ fn an_upward_edge_for_tests_alone_is_fine() {
 #[test]
 fn the_testkit_is_not_for_products() {
     let outcome = check(&[
-        ("butler-controller", "[dependencies]\nbutler-testkit = { path = \"../butler-testkit\" }\n"),
+        (
+            "butler-controller",
+            "[dependencies]\nbutler-testkit = { path = \"../butler-testkit\" }\n",
+        ),
         ("butler-testkit", ""),
     ])
     .failure();
     let words = stderr(&outcome);
-    assert!(words.contains("butler-controller (Application) must not depend on butler-testkit"), "{words}");
+    assert!(
+        words.contains("butler-controller (Application) must not depend on butler-testkit"),
+        "{words}"
+    );
 }
 
 #[test]
 fn benchmarks_may_stand_on_the_testkit() {
     check(&[
-        ("butler-bench", "[dependencies]\nbutler-testkit = { path = \"../butler-testkit\" }\n"),
+        (
+            "butler-bench",
+            "[dependencies]\nbutler-testkit = { path = \"../butler-testkit\" }\n",
+        ),
         ("butler-testkit", ""),
     ])
     .success();

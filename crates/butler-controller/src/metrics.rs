@@ -17,7 +17,10 @@ use crate::projections::TenantClusterFacts;
 
 /// Registers what these controllers count.
 pub fn register(metrics: &Metrics, caches: &Caches) {
-    let fleet = Fleet { clusters: caches.store(), providers: caches.store() };
+    let fleet = Fleet {
+        clusters: caches.store(),
+        providers: caches.store(),
+    };
     metrics.register(|registry| registry.register_collector(Box::new(fleet)));
 }
 
@@ -47,11 +50,22 @@ impl Fleet {
     fn clusters_by_phase(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let mut phases = BTreeMap::<String, i64>::new();
         for cluster in self.clusters.list() {
-            let phase = cluster.value.phase.map(|phase| format!("{phase:?}")).unwrap_or_default();
+            let phase = cluster
+                .value
+                .phase
+                .map(|phase| format!("{phase:?}"))
+                .unwrap_or_default();
             *phases.entry(phase).or_default() += 1;
         }
-        let series = phases.into_iter().map(|(phase, count)| (vec![("phase", phase)], count));
-        gauge(encoder, "tenant_clusters", "Tenant clusters by phase.", series)
+        let series = phases
+            .into_iter()
+            .map(|(phase, count)| (vec![("phase", phase)], count));
+        gauge(
+            encoder,
+            "tenant_clusters",
+            "Tenant clusters by phase.",
+            series,
+        )
     }
 
     fn providers(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
@@ -65,24 +79,59 @@ impl Fleet {
         };
         let ready = providers.iter().map(|cached| {
             let provider = &cached.value.0;
-            let scope = provider.spec.scope.as_ref().map(|scope| scope.kind).unwrap_or_default();
-            let scope = if scope == ScopeType::Team { "team" } else { "platform" };
+            let scope = provider
+                .spec
+                .scope
+                .as_ref()
+                .map(|scope| scope.kind)
+                .unwrap_or_default();
+            let scope = if scope == ScopeType::Team {
+                "team"
+            } else {
+                "platform"
+            };
             let mut labels = name(provider);
-            labels.extend([("type", provider.spec.provider.as_str().to_owned()), ("scope", scope.to_owned())]);
+            labels.extend([
+                ("type", provider.spec.provider.as_str().to_owned()),
+                ("scope", scope.to_owned()),
+            ]);
             let is_ready = provider.status.as_ref().and_then(|status| status.ready) == Some(true);
             (labels, i64::from(is_ready))
         });
-        gauge(encoder, "provider_config_ready", "Whether a provider can be used.", ready)?;
+        gauge(
+            encoder,
+            "provider_config_ready",
+            "Whether a provider can be used.",
+            ready,
+        )?;
         let counted = |count: fn(&ProviderConfig) -> Option<i32>| {
             providers.iter().filter_map(move |cached| {
                 let provider = &cached.value.0;
                 Some((name(provider), i64::from(count(provider)?)))
             })
         };
-        let available = counted(|provider| provider.status.as_ref()?.capacity.as_ref()?.available_ips);
-        gauge(encoder, "provider_config_available_ips", "Addresses left in a provider's pools.", available)?;
-        let tenants = counted(|provider| provider.status.as_ref()?.capacity.as_ref()?.estimated_tenants);
-        gauge(encoder, "provider_config_estimated_tenants", "Tenant clusters the addresses are enough for.", tenants)
+        let available =
+            counted(|provider| provider.status.as_ref()?.capacity.as_ref()?.available_ips);
+        gauge(
+            encoder,
+            "provider_config_available_ips",
+            "Addresses left in a provider's pools.",
+            available,
+        )?;
+        let tenants = counted(|provider| {
+            provider
+                .status
+                .as_ref()?
+                .capacity
+                .as_ref()?
+                .estimated_tenants
+        });
+        gauge(
+            encoder,
+            "provider_config_estimated_tenants",
+            "Tenant clusters the addresses are enough for.",
+            tenants,
+        )
     }
 }
 

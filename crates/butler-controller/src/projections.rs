@@ -42,7 +42,10 @@ impl Projection for TenantClusterFacts {
         Ok(Self {
             phase: cluster.status.as_ref().and_then(|status| status.phase),
             provider: cluster.spec.provider_config_ref.as_ref().map(|provider| {
-                let namespace = provider.namespace.as_deref().unwrap_or(names::SYSTEM_NAMESPACE);
+                let namespace = provider
+                    .namespace
+                    .as_deref()
+                    .unwrap_or(names::SYSTEM_NAMESPACE);
                 ObjectKey::namespaced(namespace, &provider.name)
             }),
             // A team's clusters live in the team's namespace, which has the team's name.
@@ -69,6 +72,8 @@ impl Projection for NetworkPoolFacts {
 
     fn project(object: Value) -> Result<Self, serde_json::Error> {
         let pool: NetworkPool = serde_json::from_value(object)?;
-        Ok(Self { available: pool.status.and_then(|status| status.available_ips) })
+        Ok(Self {
+            available: pool.status.and_then(|status| status.available_ips),
+        })
     }
 }

@@ -12,7 +12,10 @@ use butler_runtime::{
     shutdown::Shutdown,
 };
 
-use crate::{admission, butler_config::ButlerConfigReconciler, metrics, provider_config::ProviderConfigReconciler};
+use crate::{
+    admission, butler_config::ButlerConfigReconciler, metrics,
+    provider_config::ProviderConfigReconciler,
+};
 
 /// The component's name: its Deployment, service account, field manager and user agent.
 pub const COMPONENT: &str = "butler-controller";
@@ -23,7 +26,9 @@ pub struct BindAddress(Option<SocketAddr>);
 
 /// A bind address that cannot be one.
 #[derive(Debug, thiserror::Error)]
-#[error("write an address and port such as 127.0.0.1:8080, a port such as :8080, or 0 to listen nowhere")]
+#[error(
+    "write an address and port such as 127.0.0.1:8080, a port such as :8080, or 0 to listen nowhere"
+)]
 pub struct BindAddressError;
 
 impl FromStr for BindAddress {
@@ -34,7 +39,11 @@ impl FromStr for BindAddress {
             return Ok(Self(None));
         }
         let all = text.strip_prefix(':').map(|port| format!("0.0.0.0:{port}"));
-        all.as_deref().unwrap_or(text).parse().map(|address| Self(Some(address))).map_err(|_| BindAddressError)
+        all.as_deref()
+            .unwrap_or(text)
+            .parse()
+            .map(|address| Self(Some(address)))
+            .map_err(|_| BindAddressError)
     }
 }
 
@@ -117,8 +126,17 @@ pub async fn run(arguments: Arguments, version: &str, shutdown: Shutdown) -> Res
     let client = client::client(configuration, &component)?;
 
     let mut manager = Manager::new(client, component);
-    manager.add(ButlerConfigReconciler, ControllerSettings { workers: 1, ..ControllerSettings::default() });
-    manager.add(ProviderConfigReconciler::default(), ControllerSettings::default());
+    manager.add(
+        ButlerConfigReconciler,
+        ControllerSettings {
+            workers: 1,
+            ..ControllerSettings::default()
+        },
+    );
+    manager.add(
+        ProviderConfigReconciler::default(),
+        ControllerSettings::default(),
+    );
     metrics::register(manager.metrics(), manager.caches());
 
     manager.review(admission::webhooks(manager.caches()));
@@ -145,10 +163,18 @@ mod tests {
 
     #[test]
     fn bind_addresses_are_read_as_operators_write_them() {
-        let read = |text: &str| text.parse::<BindAddress>().map(|address| address.to_string());
+        let read = |text: &str| {
+            text.parse::<BindAddress>()
+                .map(|address| address.to_string())
+        };
         assert_eq!(read(":8080").unwrap(), "0.0.0.0:8080");
         assert_eq!(read("127.0.0.1:1").unwrap(), "127.0.0.1:1");
         assert_eq!(read("0").unwrap(), "0");
-        assert!(read("localhost").unwrap_err().to_string().contains("such as 127.0.0.1:8080"));
+        assert!(
+            read("localhost")
+                .unwrap_err()
+                .to_string()
+                .contains("such as 127.0.0.1:8080")
+        );
     }
 }

@@ -69,7 +69,9 @@ impl<K: Cacheable> Projection for Whole<K> {
         if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
             metadata.remove("managedFields");
         }
-        serde_path_to_error::deserialize(object).map(Self).map_err(with_path)
+        serde_path_to_error::deserialize(object)
+            .map(Self)
+            .map_err(with_path)
     }
 }
 
@@ -78,7 +80,11 @@ fn with_path(error: serde_path_to_error::Error<serde_json::Error>) -> serde_json
     let path = error.path().to_string();
     let error = error.into_inner();
     // At the root, the path is a mere dot.
-    if path == "." { error } else { serde_json::Error::custom(format!("{path}: {error}")) }
+    if path == "." {
+        error
+    } else {
+        serde_json::Error::custom(format!("{path}: {error}"))
+    }
 }
 
 /// The metadata of any object of a kind.
@@ -284,7 +290,10 @@ impl<P: Projection> Store<P> {
     /// The keys of the objects that `matches`.
     pub fn keys_where(&self, matches: impl Fn(&Cached<P>) -> bool) -> Vec<ObjectKey> {
         let contents = read(&self.contents);
-        let matching = contents.objects.iter().filter(|(_, cached)| matches(cached));
+        let matching = contents
+            .objects
+            .iter()
+            .filter(|(_, cached)| matches(cached));
         matching.map(|(key, _)| key.clone()).collect()
     }
 
@@ -332,9 +341,14 @@ impl<P: Projection> Store<P> {
             }
             Err(error) => {
                 let error = error.to_string();
-                contents
-                    .malformed
-                    .insert(key.clone(), Malformed { facts, error, status });
+                contents.malformed.insert(
+                    key.clone(),
+                    Malformed {
+                        facts,
+                        error,
+                        status,
+                    },
+                );
                 None
             }
         };

@@ -44,8 +44,16 @@ pub struct Finding {
 
 impl Finding {
     /// A finding.
-    pub fn new(answer: impl Into<Answer>, reason: &'static str, message: impl Into<String>) -> Self {
-        Self { answer: answer.into(), reason, message: message.into() }
+    pub fn new(
+        answer: impl Into<Answer>,
+        reason: &'static str,
+        message: impl Into<String>,
+    ) -> Self {
+        Self {
+            answer: answer.into(),
+            reason,
+            message: message.into(),
+        }
     }
 }
 

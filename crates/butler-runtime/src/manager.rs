@@ -220,7 +220,11 @@ impl Manager {
     ) -> Result<(), ManagerError> {
         let listener = Listener::bind("webhooks", options.listen).await?;
         let component = self.component.clone();
-        let settings = AdmissionSettings { component, namespace: options.namespace, reach: options.reach };
+        let settings = AdmissionSettings {
+            component,
+            namespace: options.namespace,
+            reach: options.reach,
+        };
         let webhooks = std::mem::take(&mut self.webhooks);
         let admission = Admission::new(self.client.clone(), settings, webhooks)?;
         admission.add_ready_check(&self.checks);

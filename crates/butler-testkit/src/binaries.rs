@@ -15,5 +15,8 @@ pub(crate) async fn find(program: Component, kubernetes: Option<&str>) -> Result
         };
         Resolver::new(Settings::from_env()?).resolve(&asset).await
     };
-    find.await.map_err(|source| Error::ProgramMissing { program: program.to_string(), source: Box::new(source) })
+    find.await.map_err(|source| Error::ProgramMissing {
+        program: program.to_string(),
+        source: Box::new(source),
+    })
 }

@@ -85,11 +85,7 @@ impl ApiServer {
         let mut supervisor = Supervisor::start()?;
         let directory = supervisor.directory().to_owned();
         // etcd first: it comes up while the certificates are made.
-        let etcd = supervisor.run(
-            "etcd",
-            &etcd,
-            &command_lines::etcd(&directory),
-        )?;
+        let etcd = supervisor.run("etcd", &etcd, &command_lines::etcd(&directory))?;
         let port = free_port().map_err(Error::Port)?;
         let url = format!("https://127.0.0.1:{port}");
         let (authority, files) = write_files(&supervisor, &url)?;

@@ -10,7 +10,12 @@ use clap::{Parser, Subcommand};
 
 /// Butler: Kubernetes as a service, on your infrastructure.
 #[derive(Parser)]
-#[command(version, about, subcommand_required = true, arg_required_else_help = true)]
+#[command(
+    version,
+    about,
+    subcommand_required = true,
+    arg_required_else_help = true
+)]
 struct Arguments {
     #[command(subcommand)]
     component: Component,
@@ -47,7 +52,10 @@ async fn run(arguments: Arguments) -> anyhow::Result<()> {
     Ok(())
 }
 
-#[expect(clippy::print_stderr, reason = "the last words of a process go to its terminal, whatever the log says")]
+#[expect(
+    clippy::print_stderr,
+    reason = "the last words of a process go to its terminal, whatever the log says"
+)]
 fn complain(error: &anyhow::Error) {
     eprintln!("butler: {error:#}");
 }

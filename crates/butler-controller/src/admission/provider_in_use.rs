@@ -18,7 +18,9 @@ pub(super) struct ProviderInUse {
 
 impl ProviderInUse {
     pub(super) fn new(caches: &Arc<Caches>) -> Self {
-        Self { caches: Arc::clone(caches) }
+        Self {
+            caches: Arc::clone(caches),
+        }
     }
 }
 
@@ -30,8 +32,14 @@ impl Validate<ProviderConfig> for ProviderInUse {
         if users.is_empty() {
             return Ok(Vec::new());
         }
-        let clusters: Vec<_> = users.iter().map(|cluster| cluster.key.to_string()).collect();
-        let rule = format!("still used by {}; delete these clusters or move them first", clusters.join(", "));
+        let clusters: Vec<_> = users
+            .iter()
+            .map(|cluster| cluster.key.to_string())
+            .collect();
+        let rule = format!(
+            "still used by {}; delete these clusters or move them first",
+            clusters.join(", ")
+        );
         Err(vec![Denial::new("metadata.name", rule)])
     }
 }

@@ -24,7 +24,11 @@ fn verdict<'a>(ranges: impl Iterator<Item = Range<'a>>) -> Verdict {
             Some(Denial::new(range.field, rule.to_string()))
         })
         .collect();
-    if denials.is_empty() { Ok(Vec::new()) } else { Err(denials) }
+    if denials.is_empty() {
+        Ok(Vec::new())
+    } else {
+        Err(denials)
+    }
 }
 
 impl Validate<NetworkPool> for OrderedRanges {
@@ -33,12 +37,20 @@ impl Validate<NetworkPool> for OrderedRanges {
         verdict(window.flat_map(|window| {
             let field = "spec.tenantAllocation";
             let whole = window.start.as_deref().zip(window.end.as_deref());
-            let whole = whole.map(|(start, end)| Range { field: field.to_owned(), start, end });
-            let listed = window.ranges.iter().enumerate().map(move |(index, range)| Range {
-                field: format!("{field}.ranges[{index}]"),
-                start: &range.start,
-                end: &range.end,
+            let whole = whole.map(|(start, end)| Range {
+                field: field.to_owned(),
+                start,
+                end,
             });
+            let listed = window
+                .ranges
+                .iter()
+                .enumerate()
+                .map(move |(index, range)| Range {
+                    field: format!("{field}.ranges[{index}]"),
+                    start: &range.start,
+                    end: &range.end,
+                });
             whole.into_iter().chain(listed)
         }))
     }

@@ -57,7 +57,9 @@ impl Reconciler for ButlerConfigReconciler {
             configs.keys_where(|config| named(&config.value.0))
         });
         sources.reads::<Metadata<Secret>>(|secret, configs| {
-            configs.keys_where(|config| observe::secrets(&config.value.0).any(|(_, key)| key == secret.facts.key))
+            configs.keys_where(|config| {
+                observe::secrets(&config.value.0).any(|(_, key)| key == secret.facts.key)
+            })
         });
     }
 
@@ -65,11 +67,21 @@ impl Reconciler for ButlerConfigReconciler {
         Ok(observe::observe(config, context))
     }
 
-    fn plan(&self, config: &ButlerConfig, world: &World, now: Timestamp) -> Plan<ButlerConfigStatus, NoEffect> {
+    fn plan(
+        &self,
+        config: &ButlerConfig,
+        world: &World,
+        now: Timestamp,
+    ) -> Plan<ButlerConfigStatus, NoEffect> {
         plan::plan(config, world, now)
     }
 
-    async fn perform(&self, _: &ButlerConfig, effect: &NoEffect, _: &Context) -> Result<(), Failure> {
+    async fn perform(
+        &self,
+        _: &ButlerConfig,
+        effect: &NoEffect,
+        _: &Context,
+    ) -> Result<(), Failure> {
         match *effect {}
     }
 }

@@ -35,7 +35,9 @@ pub enum NamespaceState {
 }
 
 pub(super) fn observe(config: &ButlerConfig, context: &Context) -> World {
-    let namespace = context.cache::<Metadata<Namespace>>().get(&namespace_key(config));
+    let namespace = context
+        .cache::<Metadata<Namespace>>()
+        .get(&namespace_key(config));
     let providers = context.cache::<Metadata<ProviderConfig>>();
     let secret_cache = context.cache::<Metadata<Secret>>();
     let provider = default_provider(config).filter(|key| providers.get(key).is_none());
@@ -48,24 +50,45 @@ pub(super) fn observe(config: &ButlerConfig, context: &Context) -> World {
             Some(namespace) if namespace.facts.deleting => NamespaceState::Terminating,
             Some(_) => NamespaceState::Present,
         },
-        missing: provider.map(|key| ("spec.defaultProviderConfigRef", key)).into_iter().chain(missing_secrets).collect(),
+        missing: provider
+            .map(|key| ("spec.defaultProviderConfigRef", key))
+            .into_iter()
+            .chain(missing_secrets)
+            .collect(),
     }
 }
 
 /// The provider that clusters use when they name none.
 pub(super) fn default_provider(config: &ButlerConfig) -> Option<ObjectKey> {
     let reference = config.spec.default_provider_config_ref.as_ref()?;
-    Some(ObjectKey::namespaced(names::SYSTEM_NAMESPACE, &reference.name))
+    Some(ObjectKey::namespaced(
+        names::SYSTEM_NAMESPACE,
+        &reference.name,
+    ))
 }
 
 /// The Secrets the settings name, with the field that does.
 pub(super) fn secrets(config: &ButlerConfig) -> impl Iterator<Item = (&'static str, ObjectKey)> {
     let git = config.spec.git_provider.as_ref().map(|git| {
-        ("spec.gitProvider.secretRef", ObjectKey::namespaced(names::SYSTEM_NAMESPACE, &git.secret_ref.name))
+        (
+            "spec.gitProvider.secretRef",
+            ObjectKey::namespaced(names::SYSTEM_NAMESPACE, &git.secret_ref.name),
+        )
     });
-    let images = config.spec.image_factory.as_ref().and_then(|factory| factory.credentials_ref.as_ref()).map(|secret| {
-        let namespace = secret.namespace.as_deref().unwrap_or(names::SYSTEM_NAMESPACE);
-        ("spec.imageFactory.credentialsRef", ObjectKey::namespaced(namespace, &secret.name))
-    });
+    let images = config
+        .spec
+        .image_factory
+        .as_ref()
+        .and_then(|factory| factory.credentials_ref.as_ref())
+        .map(|secret| {
+            let namespace = secret
+                .namespace
+                .as_deref()
+                .unwrap_or(names::SYSTEM_NAMESPACE);
+            (
+                "spec.imageFactory.credentialsRef",
+                ObjectKey::namespaced(namespace, &secret.name),
+            )
+        });
     git.into_iter().chain(images)
 }

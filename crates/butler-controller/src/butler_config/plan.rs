@@ -18,20 +18,30 @@ use kube::{ResourceExt, api::ObjectMeta};
 
 use super::observe::{NamespaceState, World};
 
-pub(super) fn plan(config: &ButlerConfig, world: &World, now: Timestamp) -> Plan<ButlerConfigStatus, NoEffect> {
+pub(super) fn plan(
+    config: &ButlerConfig,
+    world: &World,
+    now: Timestamp,
+) -> Plan<ButlerConfigStatus, NoEffect> {
     let namespace = namespace(config, world);
     let configured = configured(config, world, &namespace.finding);
     let features = features(config);
     let mut notes = Vec::new();
     for finding in [&namespace.finding, &configured] {
         // Being made is how every platform starts; it needs nobody's hand. The namespace's trouble is told once.
-        let told = notes.iter().any(|note: &Note| note.message == finding.message);
+        let told = notes
+            .iter()
+            .any(|note: &Note| note.message == finding.message);
         if finding.answer == Answer::False && finding.reason != reasons::CREATING && !told {
             notes.push(Note::warning(finding.reason, &finding.message));
         }
     }
 
-    let previous = config.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+    let previous = config
+        .status
+        .as_ref()
+        .map(|status| status.conditions.as_slice())
+        .unwrap_or_default();
     let mut conditions = Conditions::since(previous, config.metadata.generation, now);
     for (type_, finding) in [
         (types::NAMESPACE_READY, namespace.finding),
@@ -41,7 +51,12 @@ pub(super) fn plan(config: &ButlerConfig, world: &World, now: Timestamp) -> Plan
         conditions = conditions.tell(type_, finding);
     }
 
-    let exposure = config.spec.control_plane_exposure.as_ref().map(|exposure| exposure.mode).unwrap_or_default();
+    let exposure = config
+        .spec
+        .control_plane_exposure
+        .as_ref()
+        .map(|exposure| exposure.mode)
+        .unwrap_or_default();
     let status = ButlerConfigStatus {
         conditions: conditions.finish(),
         team_count: Some(count(world.teams)),
@@ -51,7 +66,11 @@ pub(super) fn plan(config: &ButlerConfig, world: &World, now: Timestamp) -> Plan
         tcp_proxy_required: Some(exposure != ExposureMode::LoadBalancer),
         ..ButlerConfigStatus::default()
     };
-    Plan { apply: namespace.apply.into_iter().collect(), notes, ..Plan::status(status) }
+    Plan {
+        apply: namespace.apply.into_iter().collect(),
+        notes,
+        ..Plan::status(status)
+    }
 }
 
 /// The namespace to apply, and how it stands.
@@ -62,30 +81,51 @@ struct NamespacePlan {
 
 fn namespace(config: &ButlerConfig, world: &World) -> NamespacePlan {
     let name = &config.spec.default_namespace;
-    let only = |finding| NamespacePlan { apply: None, finding };
+    let only = |finding| NamespacePlan {
+        apply: None,
+        finding,
+    };
     if config.name_any() != names::BUTLER_CONFIG {
-        return only(Finding::new(Answer::Unknown, reasons::INVALID_NAME, "only the platform's own settings have a namespace"));
+        return only(Finding::new(
+            Answer::Unknown,
+            reasons::INVALID_NAME,
+            "only the platform's own settings have a namespace",
+        ));
     }
     if mode(config) == MultiTenancyMode::Enforced {
         let message = "every cluster belongs to a team and lives in its namespace";
         return only(Finding::new(true, reasons::NOT_REQUIRED, message));
     }
     if let Err(rule) = name.parse::<NamespaceName>() {
-        return only(Finding::new(false, reasons::VALIDATION_FAILED, format!("spec.defaultNamespace: {rule}")));
+        return only(Finding::new(
+            false,
+            reasons::VALIDATION_FAILED,
+            format!("spec.defaultNamespace: {rule}"),
+        ));
     }
     if is_reserved(name) {
-        let message = format!("spec.defaultNamespace: {name} belongs to the system; choose a namespace of its own");
+        let message = format!(
+            "spec.defaultNamespace: {name} belongs to the system; choose a namespace of its own"
+        );
         return only(Finding::new(false, reasons::NAME_RESERVED, message));
     }
     let finding = match world.namespace {
         NamespaceState::Present => Finding::new(true, reasons::READY, ""),
-        NamespaceState::Absent => Finding::new(false, reasons::CREATING, format!("the namespace {name} is being made")),
+        NamespaceState::Absent => Finding::new(
+            false,
+            reasons::CREATING,
+            format!("the namespace {name} is being made"),
+        ),
         NamespaceState::Terminating => {
-            let message = format!("the namespace {name} is being deleted; it is made anew when it is gone");
+            let message =
+                format!("the namespace {name} is being deleted; it is made anew when it is gone");
             return only(Finding::new(false, reasons::NAMESPACE_TERMINATING, message));
         }
     };
-    NamespacePlan { apply: Some(namespace_manifest(name)), finding }
+    NamespacePlan {
+        apply: Some(namespace_manifest(name)),
+        finding,
+    }
 }
 
 /// Namespaces that no tenant may share. The default one is kept from teams, but it is what this field is for.
@@ -140,12 +180,20 @@ fn features(config: &ButlerConfig) -> Finding {
     if waiting.is_empty() {
         return Finding::new(true, reasons::READY, "");
     }
-    let message = format!("{}: kept, but without effect in this version", waiting.join(", "));
+    let message = format!(
+        "{}: kept, but without effect in this version",
+        waiting.join(", ")
+    );
     Finding::new(false, reasons::NOT_YET_IMPLEMENTED, message)
 }
 
 fn mode(config: &ButlerConfig) -> MultiTenancyMode {
-    config.spec.multi_tenancy.as_ref().map(|tenancy| tenancy.mode).unwrap_or_default()
+    config
+        .spec
+        .multi_tenancy
+        .as_ref()
+        .map(|tenancy| tenancy.mode)
+        .unwrap_or_default()
 }
 
 fn count(number: usize) -> i32 {

@@ -7,7 +7,7 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-use butler_api::butler::provider_config::{ProviderConfig, Provider};
+use butler_api::butler::provider_config::{Provider, ProviderConfig};
 use butler_runtime::{
     api_server::ApiServer,
     failure::Failure,
@@ -40,12 +40,29 @@ fn needs(provider: &ProviderConfig) -> Vec<Need> {
     let form = match kind {
         Provider::Harvester => Form::Kubeconfig,
         Provider::Gcp => Form::ServiceAccountKey,
-        Provider::Nutanix | Provider::Proxmox | Provider::Azure | Provider::Aws | Provider::Local => Form::Text,
+        Provider::Nutanix
+        | Provider::Proxmox
+        | Provider::Azure
+        | Provider::Aws
+        | Provider::Local => Form::Text,
     };
-    let named = provider.spec.credentials_ref.as_ref().and_then(|credentials| credentials.key.as_deref());
+    let named = provider
+        .spec
+        .credentials_ref
+        .as_ref()
+        .and_then(|credentials| credentials.key.as_deref());
     match (kind.credential_keys(), named) {
-        ([_], Some(key)) => vec![Need { key: key.to_owned(), form }],
-        (keys, _) => keys.iter().map(|key| Need { key: (*key).to_owned(), form }).collect(),
+        ([_], Some(key)) => vec![Need {
+            key: key.to_owned(),
+            form,
+        }],
+        (keys, _) => keys
+            .iter()
+            .map(|key| Need {
+                key: (*key).to_owned(),
+                form,
+            })
+            .collect(),
     }
 }
 
@@ -68,25 +85,41 @@ fn shape(secret: &Secret, needs: &[Need]) -> CredentialsShape {
         }
         match need.form {
             Form::Text => None,
-            Form::Kubeconfig => (!is_kubeconfig(value)).then(|| format!("key {key} is not a kubeconfig that names a server")),
-            Form::ServiceAccountKey => {
-                (!is_service_account_key(value)).then(|| format!("key {key} is not a service account key in JSON"))
-            }
+            Form::Kubeconfig => (!is_kubeconfig(value))
+                .then(|| format!("key {key} is not a kubeconfig that names a server")),
+            Form::ServiceAccountKey => (!is_service_account_key(value))
+                .then(|| format!("key {key} is not a service account key in JSON")),
         }
     };
-    CredentialsShape { defects: needs.iter().filter_map(defect).collect() }
+    CredentialsShape {
+        defects: needs.iter().filter_map(defect).collect(),
+    }
 }
 
 fn is_kubeconfig(value: &[u8]) -> bool {
-    let parsed = std::str::from_utf8(value).ok().and_then(|text| serde_saphyr::from_str::<Value>(text).ok());
-    let clusters = parsed.as_ref().and_then(|config| config.get("clusters")).and_then(Value::as_array);
-    let server = |entry: &Value| entry.pointer("/cluster/server").and_then(Value::as_str).is_some_and(|url| !url.is_empty());
+    let parsed = std::str::from_utf8(value)
+        .ok()
+        .and_then(|text| serde_saphyr::from_str::<Value>(text).ok());
+    let clusters = parsed
+        .as_ref()
+        .and_then(|config| config.get("clusters"))
+        .and_then(Value::as_array);
+    let server = |entry: &Value| {
+        entry
+            .pointer("/cluster/server")
+            .and_then(Value::as_str)
+            .is_some_and(|url| !url.is_empty())
+    };
     clusters.is_some_and(|clusters| clusters.iter().any(server))
 }
 
 fn is_service_account_key(value: &[u8]) -> bool {
-    let Ok(parsed) = serde_json::from_slice::<Value>(value) else { return false };
-    ["client_email", "private_key"].iter().all(|field| parsed.get(field).is_some_and(Value::is_string))
+    let Ok(parsed) = serde_json::from_slice::<Value>(value) else {
+        return false;
+    };
+    ["client_email", "private_key"]
+        .iter()
+        .all(|field| parsed.get(field).is_some_and(Value::is_string))
 }
 
 /// Shapes already known, by the version of the Secret they were read from: an unchanged Secret is not read again.
@@ -117,11 +150,16 @@ impl Shapes {
         let secret = api.get(&Kind::of::<Secret>(), key).await?;
         let secret: Option<Secret> = secret.and_then(|body| serde_json::from_value(body).ok());
         let Some(secret) = secret else {
-            return Ok(CredentialsShape { defects: vec!["it was deleted a moment ago".to_owned()] });
+            return Ok(CredentialsShape {
+                defects: vec!["it was deleted a moment ago".to_owned()],
+            });
         };
         let shape = shape(&secret, &needs);
         let version = secret.metadata.resource_version.unwrap_or_default();
-        let known = Known { version, shape: shape.clone() };
+        let known = Known {
+            version,
+            shape: shape.clone(),
+        };
         self.known().insert((key.clone(), needs), known);
         Ok(shape)
     }
@@ -133,7 +171,9 @@ impl Shapes {
 
     fn recall(&self, key: &ObjectKey, version: &str, needs: &[Need]) -> Option<CredentialsShape> {
         let known = self.known();
-        let known = known.get(&(key.clone(), needs.to_vec())).filter(|known| known.version == version)?;
+        let known = known
+            .get(&(key.clone(), needs.to_vec()))
+            .filter(|known| known.version == version)?;
         Some(known.shape.clone())
     }
 

@@ -54,19 +54,28 @@ impl Reconciler for ProviderConfigReconciler {
 
     fn sources(&self, sources: &mut Sources<'_, ProviderConfig>) {
         sources.reads::<Metadata<Secret>>(|secret, providers| {
-            let uses = |provider: &ProviderConfig| observe::credentials_key(provider).as_ref() == Some(&secret.facts.key);
+            let uses = |provider: &ProviderConfig| {
+                observe::credentials_key(provider).as_ref() == Some(&secret.facts.key)
+            };
             providers.keys_where(|provider| uses(&provider.value.0))
         });
         sources.reads::<Metadata<Team>>(|team, providers| {
-            let belongs = |provider: &ProviderConfig| observe::team(provider) == Some(team.facts.key.name.as_str());
+            let belongs = |provider: &ProviderConfig| {
+                observe::team(provider) == Some(team.facts.key.name.as_str())
+            };
             providers.keys_where(|provider| belongs(&provider.value.0))
         });
         sources.reads::<NetworkPoolFacts>(|pool, providers| {
-            let uses = |provider: &ProviderConfig| observe::pools(provider).contains(&pool.facts.key);
+            let uses =
+                |provider: &ProviderConfig| observe::pools(provider).contains(&pool.facts.key);
             providers.keys_where(|provider| uses(&provider.value.0))
         });
         sources.reads::<TenantClusterFacts>(|cluster, providers| match &cluster.value.provider {
-            Some(key) => providers.get(key).map(|provider| provider.facts.key.clone()).into_iter().collect(),
+            Some(key) => providers
+                .get(key)
+                .map(|provider| provider.facts.key.clone())
+                .into_iter()
+                .collect(),
             None => providers.keys_where(|provider| observe::may_be_default(&provider.facts.key)),
         });
         sources.reads::<Whole<ButlerConfig>>(|_, providers| {
@@ -74,15 +83,29 @@ impl Reconciler for ProviderConfigReconciler {
         });
     }
 
-    async fn observe(&self, provider: &ProviderConfig, context: &Context) -> Result<World, Failure> {
+    async fn observe(
+        &self,
+        provider: &ProviderConfig,
+        context: &Context,
+    ) -> Result<World, Failure> {
         observe::observe(provider, &self.shapes, context).await
     }
 
-    fn plan(&self, provider: &ProviderConfig, world: &World, now: Timestamp) -> Plan<ProviderConfigStatus, NoEffect> {
+    fn plan(
+        &self,
+        provider: &ProviderConfig,
+        world: &World,
+        now: Timestamp,
+    ) -> Plan<ProviderConfigStatus, NoEffect> {
         plan::plan(provider, world, now)
     }
 
-    async fn perform(&self, _: &ProviderConfig, effect: &NoEffect, _: &Context) -> Result<(), Failure> {
+    async fn perform(
+        &self,
+        _: &ProviderConfig,
+        effect: &NoEffect,
+        _: &Context,
+    ) -> Result<(), Failure> {
         match *effect {}
     }
 }

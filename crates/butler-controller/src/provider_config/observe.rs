@@ -10,7 +10,12 @@ use butler_api::{
     },
     keys::names,
 };
-use butler_runtime::{cache::{Caches, Metadata, Whole}, failure::Failure, object::ObjectKey, reconciler::Context};
+use butler_runtime::{
+    cache::{Caches, Metadata, Whole},
+    failure::Failure,
+    object::ObjectKey,
+    reconciler::Context,
+};
 use k8s_openapi::api::core::v1::Secret;
 
 use super::{
@@ -43,13 +48,18 @@ pub struct Usage {
     pub nodes: i32,
 }
 
-pub(super) async fn observe(provider: &ProviderConfig, shapes: &Shapes, context: &Context) -> Result<World, Failure> {
+pub(super) async fn observe(
+    provider: &ProviderConfig,
+    shapes: &Shapes,
+    context: &Context,
+) -> Result<World, Failure> {
     let key = ObjectKey::of(provider);
     let teams = context.cache::<Metadata<Team>>();
     let pool_cache = context.cache::<NetworkPoolFacts>();
     let mut world = World {
         credentials: credentials(provider, shapes, context).await?,
-        team_exists: team(provider).is_some_and(|team| teams.get(&ObjectKey::cluster(team)).is_some()),
+        team_exists: team(provider)
+            .is_some_and(|team| teams.get(&ObjectKey::cluster(team)).is_some()),
         ..World::default()
     };
     for pool in pools(provider) {
@@ -65,13 +75,27 @@ pub(super) async fn observe(provider: &ProviderConfig, shapes: &Shapes, context:
     Ok(world)
 }
 
-async fn credentials(provider: &ProviderConfig, shapes: &Shapes, context: &Context) -> Result<Option<CredentialsShape>, Failure> {
-    let Some(key) = credentials_key(provider) else { return Ok(None) };
+async fn credentials(
+    provider: &ProviderConfig,
+    shapes: &Shapes,
+    context: &Context,
+) -> Result<Option<CredentialsShape>, Failure> {
+    let Some(key) = credentials_key(provider) else {
+        return Ok(None);
+    };
     let Some(secret) = context.cache::<Metadata<Secret>>().get(&key) else {
         shapes.forget(&key);
         return Ok(None);
     };
-    shapes.of(provider, &key, &secret.facts.resource_version, context.api()).await.map(Some)
+    shapes
+        .of(
+            provider,
+            &key,
+            &secret.facts.resource_version,
+            context.api(),
+        )
+        .await
+        .map(Some)
 }
 
 /// The clusters that run on a provider, by name or because it is the default.
@@ -79,14 +103,23 @@ pub(crate) fn users(caches: &Caches, provider: &ObjectKey) -> Vec<TenantClusterF
     let default = default_provider(caches);
     let clusters = caches.store::<TenantClusterFacts>().list();
     let facts = clusters.iter().map(|cluster| &cluster.value);
-    facts.filter(|cluster| cluster.provider.as_ref().unwrap_or(&default) == provider).cloned().collect()
+    facts
+        .filter(|cluster| cluster.provider.as_ref().unwrap_or(&default) == provider)
+        .cloned()
+        .collect()
 }
 
 /// The provider of clusters that name none.
 fn default_provider(caches: &Caches) -> ObjectKey {
-    let config = caches.store::<Whole<ButlerConfig>>().get(&ObjectKey::cluster(names::BUTLER_CONFIG));
-    let named = config.as_ref().and_then(|config| config.value.0.spec.default_provider_config_ref.as_ref());
-    let name = named.map_or(names::DEFAULT_PROVIDER_CONFIG, |reference| reference.name.as_str());
+    let config = caches
+        .store::<Whole<ButlerConfig>>()
+        .get(&ObjectKey::cluster(names::BUTLER_CONFIG));
+    let named = config
+        .as_ref()
+        .and_then(|config| config.value.0.spec.default_provider_config_ref.as_ref());
+    let name = named.map_or(names::DEFAULT_PROVIDER_CONFIG, |reference| {
+        reference.name.as_str()
+    });
     ObjectKey::namespaced(names::SYSTEM_NAMESPACE, name)
 }
 
@@ -98,18 +131,32 @@ pub(super) fn may_be_default(key: &ObjectKey) -> bool {
 /// The Secret that holds the credentials.
 pub(super) fn credentials_key(provider: &ProviderConfig) -> Option<ObjectKey> {
     let reference = provider.spec.credentials_ref.as_ref()?;
-    Some(key_in(provider, reference.namespace.as_deref(), &reference.name))
+    Some(key_in(
+        provider,
+        reference.namespace.as_deref(),
+        &reference.name,
+    ))
 }
 
 /// The team it belongs to, if to one.
 pub(super) fn team(provider: &ProviderConfig) -> Option<&str> {
-    let scope = provider.spec.scope.as_ref().filter(|scope| scope.kind == ScopeType::Team)?;
+    let scope = provider
+        .spec
+        .scope
+        .as_ref()
+        .filter(|scope| scope.kind == ScopeType::Team)?;
     scope.team_ref.as_ref().map(|team| team.name.as_str())
 }
 
 /// The address pools it gives addresses from.
 pub(super) fn pools(provider: &ProviderConfig) -> Vec<ObjectKey> {
-    let network = provider.spec.network.as_ref().filter(|network| network.mode == NetworkMode::Ipam);
+    let network = provider
+        .spec
+        .network
+        .as_ref()
+        .filter(|network| network.mode == NetworkMode::Ipam);
     let references = network.into_iter().flat_map(|network| &network.pool_refs);
-    references.map(|pool| key_in(provider, None, &pool.name)).collect()
+    references
+        .map(|pool| key_in(provider, None, &pool.name))
+        .collect()
 }

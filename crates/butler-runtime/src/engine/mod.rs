@@ -61,7 +61,12 @@ pub struct Report {
 
 impl Report {
     fn quiet(verdict: Verdict) -> Self {
-        Self { verdict, writes: 0, failure: None, told: Vec::new() }
+        Self {
+            verdict,
+            writes: 0,
+            failure: None,
+            told: Vec::new(),
+        }
     }
 }
 
@@ -267,7 +272,11 @@ impl<R: Reconciler> Engine<R> {
 
     fn fail(&self, hands: &Hands<'_, R>, failure: Failure) -> Report {
         let report = self.failed(hands.key(), failure);
-        Report { writes: hands.writes(), told: hands.told().to_vec(), ..report }
+        Report {
+            writes: hands.writes(),
+            told: hands.told().to_vec(),
+            ..report
+        }
     }
 
     fn failed(&self, key: &ObjectKey, failure: Failure) -> Report {
@@ -275,19 +284,33 @@ impl<R: Reconciler> Engine<R> {
             memory.failures = memory.failures.saturating_add(1);
             memory.failures
         });
-        let jitter = self.random.lock().unwrap_or_else(PoisonError::into_inner).random::<f64>();
+        let jitter = self
+            .random
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .random::<f64>();
         let wait = self.backoff.after(failures, failure.class, jitter);
-        Report { failure: Some(failure), ..Report::quiet(Verdict::After(wait)) }
+        Report {
+            failure: Some(failure),
+            ..Report::quiet(Verdict::After(wait))
+        }
     }
 
     fn concluded(&self, hands: &Hands<'_, R>, verdict: Verdict) -> Report {
         self.remember(hands.key(), |memory| memory.failures = 0);
-        Report { writes: hands.writes(), told: hands.told().to_vec(), ..Report::quiet(verdict) }
+        Report {
+            writes: hands.writes(),
+            told: hands.told().to_vec(),
+            ..Report::quiet(verdict)
+        }
     }
 
     async fn pause(&self, hands: &mut Hands<'_, R>, now: Timestamp) -> Report {
         let status = status::paused(&hands.status(), hands.generation(), now);
-        match hands.write_status(&format!("{}/pause", self.manager), &status).await {
+        match hands
+            .write_status(&format!("{}/pause", self.manager), &status)
+            .await
+        {
             Ok(()) => self.concluded(hands, Verdict::AwaitChange),
             Err(failure) => self.fail(hands, failure),
         }
@@ -298,7 +321,11 @@ impl<R: Reconciler> Engine<R> {
             return;
         }
         let fresh = self.remember(hands.key(), |memory| memory.published.fresh(notes));
-        let subject = Subject { kind: &self.kind, key: hands.key(), uid: hands.uid() };
+        let subject = Subject {
+            kind: &self.kind,
+            key: hands.key(),
+            uid: hands.uid(),
+        };
         for note in &fresh {
             publish(self.api.as_ref(), &self.manager, &subject, note, now).await;
         }
@@ -314,15 +341,25 @@ impl<R: Reconciler> Engine<R> {
     ) -> Report {
         let manager = format!("{}/malformed", self.manager);
         let failure = Failure::terminal(reasons::MALFORMED, malformed.error.clone());
-        let quiet = Report { failure: Some(failure), ..Report::quiet(Verdict::AwaitChange) };
+        let quiet = Report {
+            failure: Some(failure),
+            ..Report::quiet(Verdict::AwaitChange)
+        };
         let status = status::malformed(&malformed.error, &malformed.status, now);
         let body = status_body(&self.kind, key, &malformed.facts.uid, &status);
         if malformed.facts.applied(&manager, Part::Status) == Some(hash_of_intent(&body)) {
             return quiet;
         }
-        if let Err(error) = self.api.apply(&self.kind, key, Part::Status, &manager, body).await {
+        if let Err(error) = self
+            .api
+            .apply(&self.kind, key, Part::Status, &manager, body)
+            .await
+        {
             tracing::warn!(%error, %key, "could not tell an object that it is malformed");
-            return Report { writes: 1, ..self.failed(key, error.into()) };
+            return Report {
+                writes: 1,
+                ..self.failed(key, error.into())
+            };
         }
         Report { writes: 1, ..quiet }
     }

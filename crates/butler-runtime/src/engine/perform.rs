@@ -44,7 +44,13 @@ impl<'a, R: Reconciler> Hands<'a, R> {
         cached: &'a Cached<Whole<R::Object>>,
         recorder: &Arc<Recorder>,
     ) -> Self {
-        Self { engine, cached, recorder: Arc::clone(recorder), writes: 0, told: Vec::new() }
+        Self {
+            engine,
+            cached,
+            recorder: Arc::clone(recorder),
+            writes: 0,
+            told: Vec::new(),
+        }
     }
 
     pub(super) fn key(&self) -> &ObjectKey {
@@ -129,12 +135,21 @@ impl<'a, R: Reconciler> Hands<'a, R> {
     }
 
     /// Writes what `manager` has to say in the status, unless it says so already.
-    pub(super) async fn write_status(&mut self, manager: &str, status: &Value) -> Result<(), Failure> {
+    pub(super) async fn write_status(
+        &mut self,
+        manager: &str,
+        status: &Value,
+    ) -> Result<(), Failure> {
         let engine = self.engine;
         let key = self.key().clone();
         let body = status_body(&engine.kind, &key, self.uid(), status);
         let facts = Some(self.cached.facts.clone());
-        let target = Target { kind: &engine.kind, key: &key, part: Part::Status, manager };
+        let target = Target {
+            kind: &engine.kind,
+            key: &key,
+            part: Part::Status,
+            manager,
+        };
         self.apply_unless_unchanged(target, body, facts).await
     }
 
@@ -146,7 +161,12 @@ impl<'a, R: Reconciler> Hands<'a, R> {
         facts: Option<Facts>,
     ) -> Result<(), Failure> {
         let engine = self.engine;
-        let Target { kind, key, part, manager } = target;
+        let Target {
+            kind,
+            key,
+            part,
+            manager,
+        } = target;
         let intent = hash_of_intent(&body);
         let slot = (kind.clone(), key.clone(), part);
         if let Some(facts) = facts {
@@ -155,8 +175,9 @@ impl<'a, R: Reconciler> Hands<'a, R> {
                 intent,
                 resource_version: facts.resource_version.clone(),
             };
-            let remembered =
-                engine.remember(self.key(), |memory| memory.applied.get(&slot) == Some(&applied));
+            let remembered = engine.remember(self.key(), |memory| {
+                memory.applied.get(&slot) == Some(&applied)
+            });
             if remembered || facts.applied(manager, part) == Some(intent) {
                 return Ok(());
             }
@@ -169,8 +190,14 @@ impl<'a, R: Reconciler> Hands<'a, R> {
             // A status is written to whatever has the name. A namesake gets its own by its own pass.
             return Err(self.gone());
         }
-        let resource_version = text(&written, "/metadata/resourceVersion").unwrap_or_default().to_owned();
-        let applied = Applied { manager: manager.to_owned(), intent, resource_version };
+        let resource_version = text(&written, "/metadata/resourceVersion")
+            .unwrap_or_default()
+            .to_owned();
+        let applied = Applied {
+            manager: manager.to_owned(),
+            intent,
+            resource_version,
+        };
         engine.remember(self.key(), |memory| memory.applied.insert(slot, applied));
         Ok(())
     }
@@ -228,7 +255,10 @@ impl<'a, R: Reconciler> Hands<'a, R> {
             "finalizers": finalizers,
         } });
         self.writes += 1;
-        let merged = self.recorder.merge(&self.engine.kind, self.key(), patch).await;
+        let merged = self
+            .recorder
+            .merge(&self.engine.kind, self.key(), patch)
+            .await;
         merged.map_err(|error| self.understood(&self.engine.kind, self.key(), error))?;
         Ok(())
     }
@@ -236,12 +266,20 @@ impl<'a, R: Reconciler> Hands<'a, R> {
     /// That the object itself is not there is not a failure: the watch is about to tell.
     fn understood(&self, kind: &Kind, key: &ObjectKey, error: ApiError) -> Failure {
         let itself = *kind == self.engine.kind && key == self.key();
-        if itself && error.cause == Cause::NotFound { self.gone() } else { error.into() }
+        if itself && error.cause == Cause::NotFound {
+            self.gone()
+        } else {
+            error.into()
+        }
     }
 
     fn gone(&self) -> Failure {
         let message = format!("{} {} is gone", self.engine.kind, self.key());
-        Failure { class: Class::Stale, reason: reasons::OBSERVE_FAILED, message }
+        Failure {
+            class: Class::Stale,
+            reason: reasons::OBSERVE_FAILED,
+            message,
+        }
     }
 
     fn label_as_owned(&self, body: &mut Value) {

@@ -24,14 +24,27 @@ pub(super) fn compose(
 
 /// What is said of an object whose pass failed before there was a plan, beside what its status said before: that is still
 /// about the generation it was about.
-pub(super) fn unplanned(before: &Value, generation: Option<i64>, failure: &Failure, now: Timestamp) -> Value {
+pub(super) fn unplanned(
+    before: &Value,
+    generation: Option<i64>,
+    failure: &Failure,
+    now: Timestamp,
+) -> Value {
     json!({ "conditions": verdict(before, generation, Some(failure), now) })
 }
 
-fn verdict(before: &Value, generation: Option<i64>, failure: Option<&Failure>, now: Timestamp) -> Vec<Condition> {
+fn verdict(
+    before: &Value,
+    generation: Option<i64>,
+    failure: Option<&Failure>,
+    now: Timestamp,
+) -> Vec<Condition> {
     let previous = conditions_of(before);
     let mut said = Conditions::since(&previous, generation, now);
-    if previous.iter().any(|condition| condition.type_ == types::PAUSED) {
+    if previous
+        .iter()
+        .any(|condition| condition.type_ == types::PAUSED)
+    {
         // It was said by another manager of ours; taking it over is how it is taken back.
         said = said.say(types::PAUSED, false, reasons::NOT_PAUSED, "");
     }
@@ -45,7 +58,10 @@ fn verdict(before: &Value, generation: Option<i64>, failure: Option<&Failure>, n
 /// What is said of an object that is paused, beside what its status said before.
 pub(super) fn paused(before: &Value, generation: Option<i64>, now: Timestamp) -> Value {
     let previous = conditions_of(before);
-    let message = format!("remove the annotation {} to go on", butler_api::keys::annotations::PAUSED);
+    let message = format!(
+        "remove the annotation {} to go on",
+        butler_api::keys::annotations::PAUSED
+    );
     let said = Conditions::since(&previous, generation, now);
     json!({ "conditions": said.say(types::PAUSED, true, reasons::PAUSED, message).finish() })
 }
@@ -142,13 +158,23 @@ mod tests {
             .map(|condition| (condition.type_, condition.status))
             .collect();
         let expected = [(types::PAUSED, "False"), (types::RECONCILED, "True")];
-        assert_eq!(said, expected.map(|(type_, status)| (type_.to_owned(), status.to_owned())));
+        assert_eq!(
+            said,
+            expected.map(|(type_, status)| (type_.to_owned(), status.to_owned()))
+        );
     }
 
     #[test]
     fn a_malformed_object_is_told_the_same_at_every_look() {
-        let first = malformed("spec.size: expected an integer", &json!({}), Timestamp::UNIX_EPOCH);
+        let first = malformed(
+            "spec.size: expected an integer",
+            &json!({}),
+            Timestamp::UNIX_EPOCH,
+        );
         let later = Timestamp::from_second(99).unwrap();
-        assert_eq!(malformed("spec.size: expected an integer", &first, later), first);
+        assert_eq!(
+            malformed("spec.size: expected an integer", &first, later),
+            first
+        );
     }
 }

@@ -1,6 +1,8 @@
 //! Manifests that only Butler can tell to be wrong are refused by the API server, in Butler's words.
 
-use butler_api::butler::{network_pool::NetworkPool, provider_config::ProviderConfig, tenant_cluster::TenantCluster};
+use butler_api::butler::{
+    network_pool::NetworkPool, provider_config::ProviderConfig, tenant_cluster::TenantCluster,
+};
 use butler_testkit::{ApiServer, Options, eventually_gone};
 use kube::{
     Api,
@@ -35,10 +37,16 @@ async fn reversed_addresses_and_the_deletion_of_a_provider_in_use_are_refused() 
     let pools = Api::<NetworkPool>::default_namespaced(client.clone());
 
     // The API server calls a webhook a moment after it is registered.
-    let dry_run = PostParams { dry_run: true, ..PostParams::default() };
+    let dry_run = PostParams {
+        dry_run: true,
+        ..PostParams::default()
+    };
     let refusal = timeout(PATIENCE, async {
         loop {
-            match pools.create(&dry_run, &pool("fd00:1::20", "fd00:1::10")).await {
+            match pools
+                .create(&dry_run, &pool("fd00:1::20", "fd00:1::10"))
+                .await
+            {
                 Ok(_) => tokio::task::yield_now().await,
                 Err(error) => return error.to_string(),
             }
@@ -47,7 +55,10 @@ async fn reversed_addresses_and_the_deletion_of_a_provider_in_use_are_refused() 
     let refusal = refusal.await.expect("the webhook is called");
     assert!(refusal.contains("spec.tenantAllocation"), "{refusal}");
     assert!(refusal.contains("fd00:1::20"), "{refusal}");
-    pools.create(&dry_run, &pool("fd00:1::10", "fd00:1::20")).await.expect("in order");
+    pools
+        .create(&dry_run, &pool("fd00:1::10", "fd00:1::20"))
+        .await
+        .expect("in order");
 
     let providers = Api::<ProviderConfig>::default_namespaced(client.clone());
     let clusters = Api::<TenantCluster>::default_namespaced(client);
@@ -63,10 +74,16 @@ async fn reversed_addresses_and_the_deletion_of_a_provider_in_use_are_refused() 
             "workers": { "replicas": 4 },
         },
     }));
-    clusters.create(&PostParams::default(), &cluster).await.unwrap();
+    clusters
+        .create(&PostParams::default(), &cluster)
+        .await
+        .unwrap();
     // The reviewer's cache sees the cluster a moment later.
     let refusal = timeout(PATIENCE, async {
-        let dry_run = DeleteParams { dry_run: true, ..DeleteParams::default() };
+        let dry_run = DeleteParams {
+            dry_run: true,
+            ..DeleteParams::default()
+        };
         loop {
             match providers.delete("provider-000", &dry_run).await {
                 Ok(_) => tokio::task::yield_now().await,
@@ -75,12 +92,22 @@ async fn reversed_addresses_and_the_deletion_of_a_provider_in_use_are_refused() 
         }
     });
     let refusal = refusal.await.expect("the webhook knows the cluster");
-    assert!(refusal.contains("still used by default/production"), "{refusal}");
+    assert!(
+        refusal.contains("still used by default/production"),
+        "{refusal}"
+    );
 
-    clusters.delete("production", &DeleteParams::default()).await.unwrap();
+    clusters
+        .delete("production", &DeleteParams::default())
+        .await
+        .unwrap();
     eventually_gone(&clusters, "production", PATIENCE).await;
     let deleted = timeout(PATIENCE, async {
-        while providers.delete("provider-000", &DeleteParams::default()).await.is_err() {
+        while providers
+            .delete("provider-000", &DeleteParams::default())
+            .await
+            .is_err()
+        {
             tokio::task::yield_now().await;
         }
     });

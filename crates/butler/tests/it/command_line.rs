@@ -3,9 +3,16 @@
 use assert_cmd::Command;
 
 fn butler(arguments: &[&str]) -> (bool, String, String) {
-    let output = Command::new(env!("CARGO_BIN_EXE_butler")).args(arguments).output().unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_butler"))
+        .args(arguments)
+        .output()
+        .unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    (output.status.success(), text(&output.stdout), text(&output.stderr))
+    (
+        output.status.success(),
+        text(&output.stdout),
+        text(&output.stderr),
+    )
 }
 
 #[test]

@@ -31,7 +31,10 @@ pub(crate) async fn create(providers: &Api<ProviderConfig>, count: usize) {
                 "spec": { "provider": "local", "limits": { "maxClustersPerTeam": 3 } },
             }))
             .unwrap();
-            providers.create(&PostParams::default(), &provider).await.unwrap();
+            providers
+                .create(&PostParams::default(), &provider)
+                .await
+                .unwrap();
         })
         .await;
 }
@@ -42,21 +45,31 @@ pub(crate) async fn change(providers: &Api<ProviderConfig>, count: usize) {
         .for_each_concurrent(AT_ONCE, async |number| {
             let patch = Patch::Merge(json!({ "spec": { "limits": { "maxClustersPerTeam": 4 } } }));
             let name = format!("provider-{number:03}");
-            providers.patch(&name, &PatchParams::default(), &patch).await.unwrap();
+            providers
+                .patch(&name, &PatchParams::default(), &patch)
+                .await
+                .unwrap();
         })
         .await;
 }
 
 /// Whether the status speaks of the present spec and says that the provider is ready.
 pub(crate) fn is_settled(provider: &ProviderConfig) -> bool {
-    let observed = provider.status.as_ref().filter(|status| status.ready == Some(true));
+    let observed = provider
+        .status
+        .as_ref()
+        .filter(|status| status.ready == Some(true));
     observed.is_some_and(|status| status.observed_generation == provider.metadata.generation)
 }
 
 /// Waits until all providers are settled.
 pub(crate) async fn settled(providers: &Api<ProviderConfig>, count: usize) {
-    eventually_all(providers, "", "every provider is ready and observed", PATIENCE, |found| {
-        found.len() == count && found.iter().all(is_settled)
-    })
+    eventually_all(
+        providers,
+        "",
+        "every provider is ready and observed",
+        PATIENCE,
+        |found| found.len() == count && found.iter().all(is_settled),
+    )
     .await;
 }

@@ -21,7 +21,10 @@ impl Replica {
 
     /// The same, with webhooks that the API server reaches on this machine.
     pub(crate) fn start_with_webhooks(server: &ApiServer, name: &str) -> Self {
-        let port = TcpListener::bind(("127.0.0.1", 0)).and_then(|free| free.local_addr()).unwrap().port();
+        let port = TcpListener::bind(("127.0.0.1", 0))
+            .and_then(|free| free.local_addr())
+            .unwrap()
+            .port();
         let flags = [
             "--enable-webhooks".to_owned(),
             format!("--webhook-port={port}"),
@@ -32,7 +35,11 @@ impl Replica {
 
     fn start_with(server: &ApiServer, name: &str, flags: &[String]) -> Self {
         let child = Command::new(env!("CARGO_BIN_EXE_butler"))
-            .args(["controller", "--metrics-bind-address=0", "--health-probe-bind-address=0"])
+            .args([
+                "controller",
+                "--metrics-bind-address=0",
+                "--health-probe-bind-address=0",
+            ])
             .args(["--leader-election-namespace=default", "--kubeconfig"])
             .arg(server.kubeconfig())
             .args(flags)
@@ -54,7 +61,10 @@ impl Replica {
 
     /// Asks it to stop as Kubernetes does, and tells whether it said that all went well.
     pub(crate) fn stop(&mut self) -> bool {
-        let asked = Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status().unwrap();
+        let asked = Command::new("kill")
+            .args(["-TERM", &self.child.id().to_string()])
+            .status()
+            .unwrap();
         asked.success() && self.child.wait().unwrap().success()
     }
 }

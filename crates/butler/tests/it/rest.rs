@@ -28,7 +28,10 @@ async fn five_hundred_providers_at_rest_cause_no_request_but_lease_renewals() {
     tokio::time::sleep(WINDOW).await;
     let requests = server.audit().since(mark).by_user_agent(CONTROLLER);
     let renewals = requests.clone().for_resource("leases").writes().count();
-    assert!(renewals > 0, "the controller is alive and leads\n{requests}");
+    assert!(
+        renewals > 0,
+        "the controller is alive and leads\n{requests}"
+    );
     let rest = requests.except_resource("leases");
     assert_eq!(rest.clone().writes().count(), 0, "{rest}");
     let reads = rest.filter(|request| request.verb != "watch");
@@ -49,6 +52,11 @@ async fn a_restart_writes_nothing_that_is_written_already() {
     // When this change is observed, the passes over the others have begun as well: one queue, in order.
     fleet::change(&providers, 1).await;
     fleet::settled(&providers, 20).await;
-    let writes = server.audit().since(mark).by_user_agent(CONTROLLER).writes().except_resource("leases");
+    let writes = server
+        .audit()
+        .since(mark)
+        .by_user_agent(CONTROLLER)
+        .writes()
+        .except_resource("leases");
     assert_eq!(writes.count(), 1, "only the changed one\n{writes}");
 }

@@ -15,12 +15,17 @@ const LEASE: &str = "butler-controller.butlerlabs.dev";
 
 /// Whether the lease is held by the replica of this name.
 fn held_by(lease: Option<&Lease>, name: &str) -> bool {
-    let holder = lease.and_then(|lease| lease.spec.as_ref()).and_then(|spec| spec.holder_identity.as_deref());
+    let holder = lease
+        .and_then(|lease| lease.spec.as_ref())
+        .and_then(|spec| spec.holder_identity.as_deref());
     holder.is_some_and(|holder| holder.starts_with(name))
 }
 
 async fn leads(leases: &Api<Lease>, name: &str) {
-    eventually(leases, LEASE, &format!("{name} leads"), PATIENCE, |lease| held_by(lease, name)).await;
+    eventually(leases, LEASE, &format!("{name} leads"), PATIENCE, |lease| {
+        held_by(lease, name)
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -37,9 +42,19 @@ async fn a_standby_finishes_what_a_killed_leader_began_and_writes_nothing_twice(
     // The leader dies in the middle of its work.
     let (_, begun) = tokio::join!(
         fleet::create(&providers, FLEET),
-        eventually_all(&providers, "", "some providers are done", PATIENCE, |found| {
-            found.iter().filter(|provider| fleet::is_settled(provider)).count() >= FLEET / 4
-        }),
+        eventually_all(
+            &providers,
+            "",
+            "some providers are done",
+            PATIENCE,
+            |found| {
+                found
+                    .iter()
+                    .filter(|provider| fleet::is_settled(provider))
+                    .count()
+                    >= FLEET / 4
+            }
+        ),
     );
     first.kill();
     assert!(!begun.is_empty());
@@ -50,8 +65,17 @@ async fn a_standby_finishes_what_a_killed_leader_began_and_writes_nothing_twice(
     let mark = server.audit().mark();
     fleet::change(&providers, FLEET).await;
     fleet::settled(&providers, FLEET).await;
-    let changes = server.audit().since(mark).by_user_agent(CONTROLLER).writes().except_resource("leases");
-    assert_eq!(changes.count(), FLEET, "one status write a change\n{changes}");
+    let changes = server
+        .audit()
+        .since(mark)
+        .by_user_agent(CONTROLLER)
+        .writes()
+        .except_resource("leases");
+    assert_eq!(
+        changes.count(),
+        FLEET,
+        "one status write a change\n{changes}"
+    );
 
     // Over all: a finalizer and a status at the creation, a status at the change, for every provider.
     let writes = server.audit().all().by_user_agent(CONTROLLER).writes();
@@ -63,5 +87,12 @@ async fn a_standby_finishes_what_a_killed_leader_began_and_writes_nothing_twice(
     }
 
     assert!(second.stop(), "a replica that is asked to stop ends well");
-    eventually(&leases, LEASE, "the lease is given back", PATIENCE, |lease| !held_by(lease, "second")).await;
+    eventually(
+        &leases,
+        LEASE,
+        "the lease is given back",
+        PATIENCE,
+        |lease| !held_by(lease, "second"),
+    )
+    .await;
 }
