@@ -8,8 +8,8 @@ use assert_cmd::Command;
 fn workspace(directory: &Path, crates: &[(&str, &str)]) {
     let write = |path: String, text: String| {
         let path = directory.join(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
+        fs::create_dir_all(path.parent().expect("a file in a folder")).expect("a folder");
+        fs::write(path, text).expect("a file");
     };
     write(
         "Cargo.toml".into(),
@@ -25,7 +25,7 @@ fn workspace(directory: &Path, crates: &[(&str, &str)]) {
 }
 
 fn check(crates: &[(&str, &str)]) -> assert_cmd::assert::Assert {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().expect("a folder");
     workspace(directory.path(), crates);
     Command::new(env!("CARGO_BIN_EXE_xtask"))
         .args(["check-layers", "--manifest-path"])

@@ -249,16 +249,13 @@ impl<R: Reconciler> Engine<R> {
         if failure.class != Class::Stale {
             let before = hands.status();
             let generation = hands.generation();
-            let (manager, status) = match plan {
-                Some(plan) => {
-                    let status = json!(plan.status);
-                    let status = status::compose(status, &before, generation, Some(&failure), now);
-                    (self.manager.clone(), status)
-                }
-                None => {
-                    let status = status::unplanned(&before, generation, &failure, now);
-                    (format!("{}/failure", self.manager), status)
-                }
+            let (manager, status) = if let Some(plan) = plan {
+                let status = json!(plan.status);
+                let status = status::compose(status, &before, generation, Some(&failure), now);
+                (self.manager.clone(), status)
+            } else {
+                let status = status::unplanned(&before, generation, &failure, now);
+                (format!("{}/failure", self.manager), status)
             };
             if let Err(error) = hands.write_status(&manager, &status).await {
                 tracing::warn!(%error, "could not show a failure in the status");

@@ -13,7 +13,7 @@ use crate::{
 
 const FLEET: usize = 500;
 /// Long enough for every lease renewal, resync or requeue there could be.
-const WINDOW: Duration = Duration::from_secs(60);
+const WINDOW: Duration = Duration::from_mins(1);
 
 #[tokio::test]
 async fn five_hundred_providers_at_rest_cause_no_request_but_lease_renewals() {

@@ -40,7 +40,7 @@ async fn a_standby_finishes_what_a_killed_leader_began_and_writes_nothing_twice(
     let mut second = Replica::start(&server, "second");
 
     // The leader dies in the middle of its work.
-    let (_, begun) = tokio::join!(
+    let ((), begun) = tokio::join!(
         fleet::create(&providers, FLEET),
         eventually_all(
             &providers,
