@@ -35,7 +35,7 @@ pub struct WriteError {
 
 /// Every custom resource definition, sorted by name.
 pub fn all() -> Vec<CustomResourceDefinition> {
-    let mut definitions: Vec<_> = [
+    let mut definitions: Vec<_> = vec![
         addon_definition::AddonDefinition::crd(),
         butler_cluster::ButlerCluster::crd(),
         butler_cluster::ButlerClusterTemplate::crd(),
@@ -254,9 +254,11 @@ mod tests {
 
     #[test]
     fn the_contract_labels_are_not_on_the_objects() {
-        let machine = butler_machine::ButlerMachine::new("m", Default::default());
+        let machine =
+            butler_machine::ButlerMachine::new("m", butler_machine::ButlerMachineSpec::default());
         assert_eq!(machine.metadata.labels, None);
-        let cluster = butler_cluster::ButlerCluster::new("c", Default::default());
+        let cluster =
+            butler_cluster::ButlerCluster::new("c", butler_cluster::ButlerClusterSpec::default());
         assert_eq!(cluster.metadata.labels, None);
         let spec = serde_json::from_value(serde_json::json!({ "version": "v1.35.2" }));
         let control_plane =

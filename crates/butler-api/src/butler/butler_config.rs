@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::observability::*;
 use crate::Quantity;
+pub use crate::butler::control_plane_exposure::{ControlPlaneExposure, ExposureMode};
 use crate::butler::control_plane_resources::ControlPlaneResources;
 use crate::reference::{LocalReference, SecretReference};
 
@@ -124,63 +125,6 @@ pub enum ControlPlaneProvider {
     Steward,
     /// Kamaji, installed beside Butler.
     Kamaji,
-}
-
-/// How API servers of tenant clusters are reached.
-#[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-#[x_kube(
-    validation = kube::core::Rule::new("self.mode != 'Gateway' || has(self.gatewayRef)")
-        .message("gatewayRef is required when mode is Gateway")
-)]
-pub struct ControlPlaneExposure {
-    /// `LoadBalancer`: an address for each cluster. `Ingress` or `Gateway`: one address for all, told apart by name.
-    #[serde(default)]
-    pub mode: ExposureMode,
-    /// Domain under which each cluster gets a name, for `Ingress` and `Gateway`; a leading `*.` may be written.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub hostname: Option<String>,
-    /// Ingress class to use; the cluster's default class if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ingress_class_name: Option<String>,
-    /// Which ingress controller it is, so that TLS passthrough is asked for in its own words.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub controller_type: Option<IngressController>,
-    /// Gateway to attach to, written `namespace/name`. Required for `Gateway`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub gateway_ref: Option<String>,
-}
-
-/// How API servers of tenant clusters are reached.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
-)]
-#[schemars(description = "")]
-pub enum ExposureMode {
-    /// An address for each cluster.
-    #[default]
-    LoadBalancer,
-    /// One ingress controller for all, by TLS server name.
-    Ingress,
-    /// One Gateway for all, by TLS server name.
-    Gateway,
-}
-
-/// Ingress controllers whose way of TLS passthrough is known.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
-)]
-#[serde(rename_all = "lowercase")]
-#[schemars(description = "")]
-pub enum IngressController {
-    /// The `haproxy` ingress controller.
-    Haproxy,
-    /// ingress-nginx.
-    Nginx,
-    /// Traefik.
-    Traefik,
-    /// Any other; no annotations are written.
-    Generic,
 }
 
 /// Limits of teams that set none themselves. What is absent is not limited.

@@ -4,6 +4,7 @@ pub mod addon_definition;
 pub mod butler_config;
 pub mod cluster_bootstrap;
 pub mod cluster_creation_policy;
+pub mod control_plane_exposure;
 pub mod control_plane_resources;
 pub mod identity_provider;
 pub mod image_sync;

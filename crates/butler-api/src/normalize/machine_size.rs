@@ -2,6 +2,7 @@
 
 use super::FieldError;
 use crate::Quantity;
+use crate::quantity::Amount;
 
 const MEBIBYTE: i128 = 1 << 20;
 const GIBIBYTE: i128 = 1 << 30;
@@ -30,9 +31,9 @@ impl LeastSize {
         [(cpu_path, cpu), (memory_path, memory), (disk_path, disk)]: [(&str, &Quantity); 3],
         errors: &mut Vec<FieldError>,
     ) -> Option<MachineSize> {
-        let thousandths = amount(cpu_path, cpu, errors).map(|amount| amount.millis());
-        let memory = amount(memory_path, memory, errors).map(|amount| amount.bytes());
-        let disk = amount(disk_path, disk, errors).map(|amount| amount.bytes());
+        let thousandths = amount(cpu_path, cpu, errors).map(Amount::millis);
+        let memory = amount(memory_path, memory, errors).map(Amount::bytes);
+        let disk = amount(disk_path, disk, errors).map(Amount::bytes);
         // A fraction of a processor is refused by the check, as none at all is.
         let processors = thousandths.map(|thousandths| match thousandths % 1000 {
             0 => thousandths / 1000,
@@ -102,11 +103,7 @@ impl LeastSize {
     }
 }
 
-fn amount(
-    path: &str,
-    quantity: &Quantity,
-    errors: &mut Vec<FieldError>,
-) -> Option<crate::quantity::Amount> {
+fn amount(path: &str, quantity: &Quantity, errors: &mut Vec<FieldError>) -> Option<Amount> {
     quantity
         .amount()
         .map_err(|_| {

@@ -24,6 +24,7 @@ use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::butler::control_plane_exposure::ControlPlaneExposure;
 use crate::reference::NamespacedReference;
 
 pub use addons::{
@@ -34,10 +35,7 @@ pub use addons::{
     PlatformSettings, StorageAddon, StorageType,
 };
 pub use cluster::{BootstrapCluster, MachineTemplate, NodePool, Topology};
-pub use inline_provider::{
-    InlineAws, InlineAzure, InlineGcp, InlineHarvester, InlineNutanix, InlineProviderConfig,
-    InlineProxmox, MachineIdRange,
-};
+pub use inline_provider::{Inline, InlineProviderConfig};
 pub use network::{BootstrapNetwork, LoadBalancerPool};
 pub use status::{BootstrapMachine, ClusterBootstrapPhase, ClusterBootstrapStatus};
 
@@ -143,6 +141,8 @@ pub struct ClusterBootstrapSpec {
     pub gitops: Option<GitOpsSettings>,
     /// How the control planes of tenant clusters are reached from outside. By a load balancer each if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[x_kube(validation = Rule::new("self.mode == 'LoadBalancer' || has(self.hostname)")
+        .message("hostname is required for mode Ingress and mode Gateway"))]
     pub control_plane_exposure: Option<ControlPlaneExposure>,
     /// Stops all work on the cluster while true, except its deletion.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -225,66 +225,4 @@ pub enum PatchOperation {
     Remove,
     /// Sets the value where there was one.
     Replace,
-}
-
-/// How the control planes of tenant clusters are reached from outside.
-#[derive(KubeSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-#[x_kube(
-    validation = Rule::new("self.mode == 'LoadBalancer' || has(self.hostname)")
-        .message("hostname is required for mode Ingress and mode Gateway"),
-    validation = Rule::new("self.mode != 'Gateway' || has(self.gatewayRef)")
-        .message("gatewayRef is required for mode Gateway")
-)]
-pub struct ControlPlaneExposure {
-    /// `LoadBalancer` gives each control plane an address of its own; `Ingress` and `Gateway` share one address and tell
-    /// tenants apart by host name.
-    #[serde(default)]
-    pub mode: ExposureMode,
-    /// Host name, or wildcard such as `*.k8s.example.org`, under which tenants are reached. Required for `Ingress` and
-    /// `Gateway`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub hostname: Option<String>,
-    /// Class of the Ingress objects. The cluster's default class if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ingress_class_name: Option<String>,
-    /// Which ingress controller serves the class, because each is told in its own way to pass TLS through. Found from
-    /// the class if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub controller_type: Option<IngressControllerType>,
-    /// The Gateway that routes are attached to, as `namespace/name`. Required for `Gateway`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub gateway_ref: Option<String>,
-}
-
-/// How a control plane is reached from outside.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
-)]
-#[schemars(description = "")]
-pub enum ExposureMode {
-    /// By a load balancer of its own.
-    #[default]
-    LoadBalancer,
-    /// By a shared ingress controller, told apart by host name.
-    Ingress,
-    /// By a shared Gateway, told apart by host name.
-    Gateway,
-}
-
-/// An ingress controller that passes TLS through.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
-)]
-#[serde(rename_all = "lowercase")]
-#[schemars(description = "")]
-pub enum IngressControllerType {
-    /// The `HAProxy` ingress controller.
-    Haproxy,
-    /// ingress-nginx.
-    Nginx,
-    /// Traefik.
-    Traefik,
-    /// Any other; no annotations are set.
-    Generic,
 }

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Settings of Harvester.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HarvesterProvider {
     /// Address of Harvester's API; the one in the kubeconfig if absent.
@@ -30,7 +30,7 @@ fn harvester_namespace() -> String {
 }
 
 /// Settings of Nutanix.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NutanixProvider {
     /// Address of Prism Central.
@@ -65,7 +65,7 @@ fn nutanix_port() -> i32 {
 }
 
 /// Settings of Proxmox.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ProxmoxProvider {
     /// Address of the Proxmox API.
@@ -92,7 +92,7 @@ pub struct ProxmoxProvider {
 }
 
 /// Identifiers from `start` to `end`, both included.
-#[derive(KubeSchema, Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(KubeSchema, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[x_kube(
     validation = Rule::new("self.start <= self.end").message("start must not come after end")
 )]
@@ -107,7 +107,7 @@ pub struct VmidRange {
 }
 
 /// Settings of Azure.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AzureProvider {
     /// Subscription that is charged.
@@ -135,7 +135,7 @@ pub struct AzureProvider {
 }
 
 /// Settings of AWS.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AwsProvider {
     /// Region: `eu-central-1`.
@@ -157,7 +157,7 @@ pub struct AwsProvider {
 }
 
 /// Settings of Google Cloud.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct GcpProvider {
     /// Project that is charged.
@@ -197,7 +197,7 @@ pub struct GcpProvider {
 }
 
 /// Settings of the machine that Butler itself runs on.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LocalProvider {
     /// Bridge that machines are attached to; it is made if it does not exist.

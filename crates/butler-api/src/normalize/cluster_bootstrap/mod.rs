@@ -20,11 +20,14 @@ pub use network::{Endpoint, NormalizedNetwork};
 use super::FieldError;
 use super::machine_size::{LeastSize, MachineSize};
 use crate::butler::cluster_bootstrap::{
-    BootstrapProvider, ClusterBootstrapSpec, ControlPlaneExposure, InlineAws, InlineAzure,
-    InlineGcp, InlineHarvester, InlineNutanix, InlineProviderConfig, InlineProxmox,
-    MachineTemplate, NodePool, TalosSettings, Topology,
+    BootstrapProvider, ClusterBootstrapSpec, Inline, InlineProviderConfig, MachineTemplate,
+    NodePool, TalosSettings, Topology,
 };
+use crate::butler::control_plane_exposure::ControlPlaneExposure;
 use crate::butler::machine_request::ExtraDisk;
+use crate::butler::provider_config::{
+    AwsProvider, AzureProvider, GcpProvider, HarvesterProvider, NutanixProvider, ProxmoxProvider,
+};
 use crate::name::is_dns_label;
 use crate::reference::NamespacedReference;
 
@@ -83,17 +86,17 @@ pub enum ProviderSettings {
     /// In a `ProviderConfig`; in the request's namespace if none is given.
     Reference(NamespacedReference),
     /// In the request, for Harvester.
-    Harvester(InlineHarvester),
+    Harvester(Inline<HarvesterProvider>),
     /// In the request, for Nutanix.
-    Nutanix(InlineNutanix),
+    Nutanix(Inline<NutanixProvider>),
     /// In the request, for Proxmox VE.
-    Proxmox(InlineProxmox),
+    Proxmox(Inline<ProxmoxProvider>),
     /// In the request, for Amazon Web Services.
-    Aws(InlineAws),
+    Aws(Inline<AwsProvider>),
     /// In the request, for Microsoft Azure.
-    Azure(InlineAzure),
+    Azure(Inline<AzureProvider>),
     /// In the request, for Google Cloud.
-    Gcp(InlineGcp),
+    Gcp(Inline<GcpProvider>),
     /// Nowhere: this machine needs none.
     Local,
 }
