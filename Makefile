@@ -33,7 +33,7 @@ run: prepare ## Run the controllers against the cluster of your kubeconfig
 test: prepare ## Run every test; builds or finds the Kubernetes binaries it needs
 	cargo xtask assets
 	@rm -f $(SKIPPED)
-	BUTLER_SKIP_LOG=$(SKIPPED) cargo test --workspace
+	BUTLER_SKIP_LOG=$(SKIPPED) cargo test --workspace --no-fail-fast
 	@if [ -s $(SKIPPED) ]; then echo "Skipped on this machine:"; sort -u $(SKIPPED); else echo "Skipped on this machine: nothing"; fi
 
 .PHONY: lint
