@@ -29,8 +29,12 @@ use crate::{
 
 const TAKEOVERS: usize = 5;
 const ROUND_TRIPS: usize = 50;
+/// The object that is written.
+const ROUND_TRIP: &str = "round-trip";
 /// Between two looks whether a standby watches; it is not what is measured.
 const PAUSE: Duration = Duration::from_millis(50);
+/// A standby has usually stood by for long: the beginning of its watch is not what is measured.
+const CALM: Duration = Duration::from_secs(1);
 
 /// Measures takeovers, and an API write beside them.
 pub(crate) async fn measure(laboratory: &mut Laboratory) -> anyhow::Result<Vec<Row>> {
@@ -104,6 +108,7 @@ async fn takeover(
                 continue;
             };
             if !asked && leader.holds(&lease) {
+                tokio::time::sleep(CALM).await;
                 leader.ask_to_stop().await?;
                 asked = true;
             } else if asked && holder(&lease).is_none() {
@@ -127,10 +132,15 @@ async fn round_trip(server: &ApiServer) -> anyhow::Result<Duration> {
     let parameters = PatchParams::apply(USER_AGENT);
     let mut round_trips = Vec::new();
     for number in 0..ROUND_TRIPS {
-        let body = json!({ "apiVersion": "v1", "kind": "ConfigMap", "data": { "number": number.to_string() } });
+        let body = json!({
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": { "name": ROUND_TRIP },
+            "data": { "number": number.to_string() },
+        });
         let started = Instant::now();
         settings
-            .patch("round-trip", &parameters, &Patch::Apply(body))
+            .patch(ROUND_TRIP, &parameters, &Patch::Apply(body))
             .await
             .context("could not write a ConfigMap")?;
         round_trips.push(started.elapsed());
