@@ -248,9 +248,7 @@ async fn a_paused_provider_is_left_alone_until_it_goes_on() {
     let mut manifest = scene::provider(&place.rack(), json!({ "provider": "local" }));
     manifest["metadata"]["annotations"] = json!({ annotations::PAUSED: "true" });
     create(&place.providers, manifest).await;
-    let paused = place
-        .until("says that it is paused", |provider| is_paused(provider))
-        .await;
+    let paused = place.until("says that it is paused", is_paused).await;
     assert_eq!(condition(&paused, types::READY), None);
     assert!(paused.finalizers().is_empty());
 
@@ -265,9 +263,7 @@ async fn a_paused_provider_is_left_alone_until_it_goes_on() {
     place
         .change(json!({ "metadata": { "annotations": { annotations::PAUSED: "true" } } }))
         .await;
-    place
-        .until("says that it is paused", |provider| is_paused(provider))
-        .await;
+    place.until("says that it is paused", is_paused).await;
     let changed = place
         .change(json!({ "spec": { "limits": { "maxClustersPerTeam": 1 } } }))
         .await;
