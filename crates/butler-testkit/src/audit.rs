@@ -113,6 +113,12 @@ impl Request {
     pub fn is_write(&self) -> bool {
         WRITES.contains(&self.verb.as_str())
     }
+
+    /// Whether the server did what was asked.
+    pub fn is_done(&self) -> bool {
+        self.status
+            .is_some_and(|status| (200..300).contains(&status))
+    }
 }
 
 /// What requests are counted by.
@@ -172,6 +178,12 @@ impl Requests {
     pub fn filter(mut self, predicate: impl FnMut(&Request) -> bool) -> Self {
         self.0.retain(predicate);
         self
+    }
+
+    /// Those that satisfy a predicate, and those that do not.
+    pub fn partition(self, predicate: impl FnMut(&Request) -> bool) -> (Self, Self) {
+        let (yes, no) = self.0.into_iter().partition(predicate);
+        (Self(yes), Self(no))
     }
 
     /// How many.
