@@ -22,6 +22,7 @@ enum Layer {
 /// Every crate has its layer here; a crate without one fails the check.
 const LAYERS: &[(&str, Layer)] = &[
     ("butler-api", Layer::Vocabulary),
+    ("butler-ipam", Layer::Domain),
     ("butler-pki", Layer::Domain),
     ("butler-assets", Layer::Adapter),
     ("butler-runtime", Layer::Adapter),
