@@ -55,6 +55,10 @@ pub mod types {
     pub const CAPACITY_CRITICAL: &str = "CapacityCritical";
     /// `NetworkPool`: 95 % or more in use. `True` is the bad state.
     pub const CAPACITY_EXHAUSTED: &str = "CapacityExhausted";
+    /// `NetworkPool`: no other pool gives out the same addresses.
+    pub const DISJOINT: &str = "Disjoint";
+    /// `IPAllocation`: the object that the addresses are for exists.
+    pub const OWNER_PRESENT: &str = "OwnerPresent";
 
     /// Workspace: its volume exists.
     pub const PVC_READY: &str = "PVCReady";
@@ -252,6 +256,46 @@ pub mod reasons {
     pub const UTILIZATION_ABOVE_THRESHOLD: &str = "UtilizationAboveThreshold";
     /// Use is below the condition's threshold.
     pub const UTILIZATION_BELOW_THRESHOLD: &str = "UtilizationBelowThreshold";
+    /// The object that the addresses are for exists.
+    pub const OWNER_FOUND: &str = "OwnerFound";
+    /// The object that the addresses are for does not exist, or is another one of the same name.
+    pub const OWNER_GONE: &str = "OwnerGone";
+    /// Somebody still uses the addresses; the message names who.
+    pub const IN_USE: &str = "InUse";
+    /// The addresses are given back.
+    pub const RELEASED: &str = "Released";
+    /// The allocation asks for exact addresses, and another one holds some of them.
+    pub const PINNED_RANGE_TAKEN: &str = "PinnedRangeTaken";
+    /// The allocation asks for exact addresses that the pool does not give out.
+    pub const PINNED_RANGE_OUTSIDE: &str = "PinnedRangeOutside";
+    /// The allocation asks for more addresses than one grant may have.
+    pub const COUNT_TOO_LARGE: &str = "CountTooLarge";
+    /// Another pool gives out some of the same addresses; the message names it.
+    pub const OVERLAPS: &str = "Overlaps";
+    /// No other pool gives out the same addresses.
+    pub const NO_OVERLAP: &str = "NoOverlap";
+    /// The addresses are asked for and not granted yet.
+    pub const AWAITING_GRANT: &str = "AwaitingGrant";
+    /// The pool contradicts itself, so that nothing is given out of it; the message says where.
+    pub const POOL_INVALID: &str = "PoolInvalid";
+    /// Granted addresses are no longer among those that the pool gives out.
+    pub const OUTSIDE_POOL: &str = "OutsidePool";
+
+    // Events about addresses.
+    /// Event: addresses were granted.
+    pub const IPS_ALLOCATED: &str = "IPsAllocated";
+    /// Event: addresses could not be granted; the message says why.
+    pub const ALLOCATION_FAILED: &str = "AllocationFailed";
+    /// Event: an allocation was deleted because the object it was for is gone.
+    pub const ORPHANED_ALLOCATION: &str = "OrphanedAllocationGC";
+    /// Event: use of the pool has reached the threshold of [`super::types::CAPACITY_WARNING`].
+    pub const POOL_CAPACITY_WARNING: &str = "PoolCapacityWarning";
+    /// Event: use of the pool has reached the threshold of [`super::types::CAPACITY_CRITICAL`].
+    pub const POOL_CAPACITY_CRITICAL: &str = "PoolCapacityCritical";
+    /// Event: use of the pool has reached the threshold of [`super::types::CAPACITY_EXHAUSTED`].
+    pub const POOL_CAPACITY_EXHAUSTED: &str = "PoolCapacityExhausted";
+    /// Event: use of the pool has fallen below every threshold.
+    pub const POOL_CAPACITY_RECOVERED: &str = "PoolCapacityRecovered";
 
     // Providers.
     /// The Secret is missing, or lacks a key the provider needs; the message names it.
@@ -273,6 +317,8 @@ mod tests {
             reasons::CAPI_RESOURCE_ERROR,
             reasons::RBAC_RECONCILE_FAILED,
             reasons::NOT_YET_IMPLEMENTED,
+            reasons::IPS_ALLOCATED,
+            reasons::ORPHANED_ALLOCATION,
             types::RECONCILED,
         ] {
             assert!(

@@ -20,6 +20,8 @@ pub mod groups {
     pub const STEWARD_API_VERSION: &str = "steward.butlerlabs.dev/v1alpha1";
     /// Group of Cluster API's core kinds.
     pub const CLUSTER_API: &str = "cluster.x-k8s.io";
+    /// Version of Cluster API's core kinds that we read.
+    pub const CLUSTER_API_VERSION: &str = "v1beta2";
     /// Group of Cluster API control planes, ours (`StewardControlPlane`) among them.
     pub const CONTROL_PLANE: &str = "controlplane.cluster.x-k8s.io";
     /// Version of our control plane kinds.
@@ -200,6 +202,8 @@ pub mod annotations {
     pub const CONNECT_TIME: &str = "butler.butlerlabs.dev/connect-time";
     /// `"true"` on a Cluster API Machine that has its Talos configuration.
     pub const TALOS_CONFIG_APPLIED: &str = "butler.butlerlabs.dev/talos-config-applied";
+    /// Names the network a `NetworkPool` belongs to. Pools of different networks may use the same addresses.
+    pub const NETWORK: &str = "butler.butlerlabs.dev/network";
 
     /// Checksum of a Secret's values.
     pub const STEWARD_CHECKSUM: &str = "steward.butlerlabs.dev/checksum";
@@ -244,6 +248,8 @@ pub mod finalizers {
     pub const NETWORK_POOL: &str = "butler.butlerlabs.dev/networkpool";
     /// On an `IPAllocation`: its addresses may still be announced.
     pub const IP_ALLOCATION: &str = "butler.butlerlabs.dev/ipallocation";
+    /// On an `IPAllocation`, held by whoever uses its addresses: they are not given to anybody else before it is gone.
+    pub const ADDRESSES_IN_USE: &str = "butler.butlerlabs.dev/addresses-in-use";
     /// On a `ProviderConfig`: clusters still use it.
     pub const PROVIDER_CONFIG: &str = "butler.butlerlabs.dev/providerconfig";
     /// On a Workspace: its objects in the tenant still exist.
