@@ -15,8 +15,8 @@ use thiserror::Error;
 use crate::butler::{
     addon_definition, butler_config, cluster_bootstrap, cluster_creation_policy, identity_provider,
     image_sync, ip_allocation, load_balancer_request, machine_request, management_addon,
-    network_pool, provider_config, team, tenant_addon, tenant_cluster, user, workspace,
-    workspace_template,
+    network_pool, network_pool_ledger, provider_config, team, tenant_addon, tenant_cluster, user,
+    workspace, workspace_template,
 };
 use crate::cluster_api::{butler_cluster, butler_machine, steward_control_plane};
 use crate::keys::{groups, labels, values};
@@ -53,6 +53,7 @@ pub fn all() -> Vec<CustomResourceDefinition> {
         machine_request::MachineRequest::crd(),
         management_addon::ManagementAddon::crd(),
         network_pool::NetworkPool::crd(),
+        network_pool_ledger::NetworkPoolLedger::crd(),
         provider_config::ProviderConfig::crd(),
         steward_control_plane::StewardControlPlane::crd(),
         steward_control_plane::StewardControlPlaneTemplate::crd(),

@@ -49,7 +49,7 @@ pub fn cidr(_: &mut SchemaGenerator) -> Schema {
             },
             {
                 "rule": "!isCIDR(self) || cidr(self).prefixLength() > 0",
-                "message": "must have a prefix of at least /1",
+                "message": "must not be the whole address space: give a network such as 10.40.0.0/16",
             },
         ],
     })

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::reference::LocalReference;
 use crate::schema::range_rules;
 
-/// Which addresses are asked for, and for whom.
+/// Which addresses are asked for, and for whom. It never changes.
 #[derive(CustomResource, KubeSchema, Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[kube(
     group = "butler.butlerlabs.dev",
@@ -38,7 +38,9 @@ use crate::schema::range_rules;
 )]
 #[x_kube(
     validation = Rule::new("has(self.tenantClusterRef) || has(self.ownerRef)")
-        .message("tenantClusterRef or ownerRef is required: addresses belong to somebody")
+        .message("tenantClusterRef or ownerRef is required: addresses belong to somebody"),
+    validation = Rule::new("self == oldSelf")
+        .message("an allocation keeps its addresses: delete it and create another")
 )]
 #[serde(rename_all = "camelCase")]
 pub struct IPAllocationSpec {
@@ -53,9 +55,9 @@ pub struct IPAllocationSpec {
     /// What the addresses are for.
     #[serde(rename = "type")]
     pub kind: AllocationType,
-    /// How many addresses; the pool's default for the type if absent.
+    /// How many addresses, at most 65536; the pool's default for the type if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1))]
+    #[schemars(range(min = 1, max = 65536))]
     pub count: Option<i32>,
     /// Exactly these addresses, or none; wins over `count`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -147,7 +149,7 @@ pub struct IPAllocationStatus {
     /// Last address.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end_address: Option<String>,
-    /// Each address.
+    /// Each address, up to 4096; beyond that `startAddress` and `endAddress` say it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub addresses: Vec<String>,
     /// How many addresses were granted.

@@ -13,6 +13,7 @@ pub mod load_balancer_request;
 pub mod machine_request;
 pub mod management_addon;
 pub mod network_pool;
+pub mod network_pool_ledger;
 pub mod provider_config;
 pub mod team;
 pub mod tenant_addon;

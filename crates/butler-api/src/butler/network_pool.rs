@@ -158,6 +158,9 @@ pub struct NetworkPoolStatus {
     /// `metadata.generation` that this status speaks of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
+    /// Revision of the ledgers that the numbers count.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ledger_revision: Option<i64>,
     /// Addresses clusters may get, reserved ones left out. Counts stop at 2147483647, as IPv6 has more.
     #[serde(rename = "totalIPs", default, skip_serializing_if = "Option::is_none")]
     pub total_ips: Option<i32>,
@@ -220,7 +223,7 @@ pub struct NetworkPoolStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["ip".into()]))]
     pub infrastructure_allocations: Vec<InfrastructureAllocation>,
-    /// Ready, `CapacityWarning`, `CapacityCritical`, `CapacityExhausted` and what the engine reports.
+    /// Ready, `CapacityWarning`, `CapacityCritical`, `CapacityExhausted`, `Disjoint` and what the engine reports.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "crate::schema::conditions")]
     pub conditions: Vec<Condition>,

@@ -13,6 +13,7 @@ use butler_api::butler::load_balancer_request::LoadBalancerRequest;
 use butler_api::butler::machine_request::MachineRequest;
 use butler_api::butler::management_addon::ManagementAddon;
 use butler_api::butler::network_pool::NetworkPool;
+use butler_api::butler::network_pool_ledger::NetworkPoolLedger;
 use butler_api::butler::provider_config::ProviderConfig;
 use butler_api::butler::team::Team;
 use butler_api::butler::tenant_addon::TenantAddon;
@@ -89,6 +90,7 @@ fn through_type(kind: &str, object: Value) -> Value {
         MachineRequest
         ManagementAddon
         NetworkPool
+        NetworkPoolLedger
         ProviderConfig
         StewardControlPlane
         StewardControlPlaneTemplate
