@@ -1,5 +1,6 @@
 //! Manifests with a mistake are refused, in words that name the field and the rule.
 
+mod addresses;
 mod clusters;
 mod hosted;
 mod machines;
@@ -23,6 +24,7 @@ async fn mistakes_are_refused_in_words_that_name_field_and_rule() {
     let mut wrong = Vec::new();
     let refusals = [
         platform::REFUSALS,
+        addresses::REFUSALS,
         clusters::REFUSALS,
         machines::REFUSALS,
         hosted::REFUSALS,
@@ -45,31 +47,4 @@ async fn mistakes_are_refused_in_words_that_name_field_and_rule() {
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
-}
-
-#[tokio::test]
-async fn a_pool_can_be_widened_but_not_moved() {
-    let server = ApiServer::shared().await;
-    let client = server.client();
-    let namespace = server.namespace("pool").await;
-    let pool = |cidr: &str| {
-        let name = namespace.name();
-        Manifest::of_kind(
-            "NetworkPool",
-            &format!("metadata: {{name: rack-1, namespace: {name}}}\nspec: {{cidr: {cidr}}}"),
-        )
-    };
-    pool("10.40.0.0/16")
-        .create(&client, false)
-        .await
-        .expect("created");
-    pool("10.0.0.0/8").replace(&client).await.expect("widened");
-    let refusal = pool("10.40.0.0/16")
-        .replace(&client)
-        .await
-        .expect_err("narrowed");
-    assert!(
-        refusal.to_string().contains("cidr can be widened"),
-        "{refusal}"
-    );
 }

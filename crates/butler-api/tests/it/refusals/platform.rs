@@ -1,4 +1,4 @@
-//! Mistakes in the platform's settings, its teams, providers and pools.
+//! Mistakes in the platform's settings, its teams and providers.
 
 use super::Refusal;
 
@@ -149,95 +149,5 @@ pub(super) const REFUSALS: &[Refusal] = &[
         "ProviderConfig",
         "metadata: {name: here}\nspec: {provider: local, network: {gateway: router}}",
         &["spec.network.gateway", "must be an IPv4 or IPv6 address"],
-    ),
-    (
-        "a pool of a network that is none",
-        "NetworkPool",
-        "metadata: {name: rack-1}\nspec: {cidr: 10.40.0.300/16}",
-        &["spec.cidr", "must be a block in CIDR notation"],
-    ),
-    (
-        "a pool with host bits",
-        "NetworkPool",
-        "metadata: {name: rack-1}\nspec: {cidr: 10.40.1.7/16}",
-        &["spec.cidr", "must not have address bits beyond the prefix"],
-    ),
-    (
-        "a pool of everything",
-        "NetworkPool",
-        "metadata: {name: rack-1}\nspec: {cidr: 0.0.0.0/0}",
-        &["spec.cidr", "must have a prefix of at least /1"],
-    ),
-    (
-        "a window backwards",
-        "NetworkPool",
-        "metadata: {name: rack-1}\nspec: {cidr: 10.40.0.0/16, tenantAllocation: {start: 10.40.1.200, end: 10.40.1.30}}",
-        &["spec.tenantAllocation", "start must not come after end"],
-    ),
-    (
-        "a window among several backwards",
-        "NetworkPool",
-        "metadata: {name: rack-1}\nspec: {cidr: 10.40.0.0/16, tenantAllocation: \
-         {ranges: [{start: 10.40.2.0, end: 10.40.1.255}]}}",
-        &[
-            "spec.tenantAllocation.ranges[0]",
-            "start must not come after end",
-        ],
-    ),
-    (
-        "half a window",
-        "NetworkPool",
-        "metadata: {name: rack-1}\nspec: {cidr: 10.40.0.0/16, tenantAllocation: {start: 10.40.1.200}}",
-        &[
-            "spec.tenantAllocation",
-            "start and end must be given together",
-        ],
-    ),
-    (
-        "a window of two families",
-        "NetworkPool",
-        "metadata: {name: rack-1}\nspec: {cidr: 10.40.0.0/16, tenantAllocation: {start: 10.40.1.200, end: 'fd00::1'}}",
-        &["start and end must both be IPv4 or both be IPv6"],
-    ),
-    (
-        "a window outside of the network",
-        "NetworkPool",
-        "metadata: {name: rack-1}\nspec: {cidr: 10.40.0.0/16, tenantAllocation: {start: 10.41.0.1, end: 10.41.0.9}}",
-        &["tenantAllocation: start and end must lie within cidr"],
-    ),
-    (
-        "a reserved block outside of the network",
-        "NetworkPool",
-        "metadata: {name: rack-1}\nspec: {cidr: 10.40.0.0/16, reserved: [{cidr: 10.41.0.0/24}]}",
-        &["reserved: each block must lie within cidr"],
-    ),
-    (
-        "addresses for nobody",
-        "IPAllocation",
-        "metadata: {name: lost}\nspec: {poolRef: {name: rack-1}, type: nodes}",
-        &["tenantClusterRef or ownerRef is required"],
-    ),
-    (
-        "addresses of no pool",
-        "IPAllocation",
-        "metadata: {name: lost}\nspec: {tenantClusterRef: {name: a, namespace: b}, type: nodes}",
-        &["spec.poolRef", "Required value"],
-    ),
-    (
-        "pinned addresses backwards",
-        "IPAllocation",
-        "metadata: {name: lost}\nspec: {poolRef: {name: rack-1}, tenantClusterRef: {name: a, namespace: b}, \
-         type: loadbalancer, pinnedRange: {startAddress: 10.0.1.0, endAddress: 10.0.0.255}}",
-        &[
-            "spec.pinnedRange",
-            "startAddress must not come after endAddress",
-        ],
-    ),
-    (
-        "no addresses at all",
-        "IPAllocation",
-        "metadata: {name: lost}\nspec: {poolRef: {name: rack-1}, tenantClusterRef: {name: a, namespace: b}, \
-         type: nodes, count: 0}",
-        &["spec.count", "greater than or equal to 1"],
     ),
 ];

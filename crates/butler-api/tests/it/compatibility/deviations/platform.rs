@@ -27,6 +27,12 @@ pub(super) const DEVIATIONS: &[Deviation] = &[
     },
     Deviation {
         kind: "IPAllocation",
+        what: What::Bounds,
+        reason: "a ledger of one grant stays small",
+        paths: &["spec.count"],
+    },
+    Deviation {
+        kind: "IPAllocation",
         what: What::Required,
         reason: "addresses may belong to another object, named by ownerRef; a rule asks for one of the two",
         paths: &["spec.tenantClusterRef"],
