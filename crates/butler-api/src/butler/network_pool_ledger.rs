@@ -50,8 +50,12 @@ pub struct NetworkPoolLedgerSpec {
     /// Last address of the slice.
     #[schemars(schema_with = "crate::schema::address")]
     pub end_address: String,
+    /// How often a grant that was left half made was closed here: a write that is still on its way then finds another
+    /// version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sealed: Option<i64>,
     /// Grants that touch the slice. One that reaches beyond it is in the ledgers of the neighbouring slices too, and
-    /// counts only when it is in all of them.
+    /// counts only where its first address is: that one is written last.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 1024))]
     #[x_kube(merge_strategy = ListMerge::Atomic)]
