@@ -6,7 +6,10 @@
 
 pub mod admission;
 pub mod butler_config;
+pub mod ip_allocation;
+mod ipam;
 pub mod metrics;
+pub mod network_pool;
 pub mod projections;
 pub mod provider_config;
 pub mod run;

@@ -1,6 +1,6 @@
 //! The process `butler controller`: its flags, and the controllers wired together.
 
-use std::{fmt, net::SocketAddr, path::PathBuf, str::FromStr};
+use std::{fmt, net::SocketAddr, path::PathBuf, str::FromStr, sync::Arc, time::Duration};
 
 use butler_api::keys::names;
 use butler_runtime::{
@@ -13,7 +13,11 @@ use butler_runtime::{
 };
 
 use crate::{
-    admission, butler_config::ButlerConfigReconciler, metrics,
+    admission,
+    butler_config::ButlerConfigReconciler,
+    ip_allocation::IPAllocationReconciler,
+    metrics::{self, Processed},
+    network_pool::NetworkPoolReconciler,
     provider_config::ProviderConfigReconciler,
 };
 
@@ -74,6 +78,9 @@ pub struct Arguments {
     /// The namespace of the lease and of the webhooks' certificates
     #[arg(long, value_name = "NAMESPACE", env = "POD_NAMESPACE", default_value = names::SYSTEM_NAMESPACE)]
     pub leader_election_namespace: String,
+    /// How long the owner of addresses must be gone before they are collected, such as 10m or 1h30m
+    #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = duration)]
+    pub ip_orphan_grace_period: Duration,
     /// Review manifests before the API server takes them
     #[arg(long, value_name = "BOOL", default_value_t = false, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true")]
     pub enable_webhooks: bool,
@@ -84,6 +91,12 @@ pub struct Arguments {
     /// butler-controller-webhook
     #[arg(long, value_name = "URL")]
     pub webhook_url: Option<String>,
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    let parsed = text.parse::<jiff::SignedDuration>();
+    let parsed = parsed.ok().and_then(|duration| duration.try_into().ok());
+    parsed.ok_or_else(|| "write a duration such as 30s, 10m or 1h30m".to_owned())
 }
 
 /// The Service in front of the webhooks, in the namespace of the component.
@@ -137,7 +150,17 @@ pub async fn run(arguments: Arguments, version: &str, shutdown: Shutdown) -> Res
         ProviderConfigReconciler::default(),
         ControllerSettings::default(),
     );
-    metrics::register(manager.metrics(), manager.caches());
+    let processed = Arc::<Processed>::default();
+    // One pass at a time over one pool is enough: a pass grants all that waits.
+    manager.add(
+        NetworkPoolReconciler::new(&processed),
+        ControllerSettings::default(),
+    );
+    manager.add(
+        IPAllocationReconciler::new(&processed, arguments.ip_orphan_grace_period),
+        ControllerSettings::default(),
+    );
+    metrics::register(manager.metrics(), manager.caches(), &processed);
 
     manager.review(admission::webhooks(manager.caches()));
 

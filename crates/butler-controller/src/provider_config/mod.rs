@@ -34,7 +34,7 @@ use k8s_openapi::api::core::v1::Secret;
 
 use crate::projections::{NetworkPoolFacts, TenantClusterFacts};
 pub use credentials::CredentialsShape;
-pub(crate) use observe::users;
+pub(crate) use observe::{provider_of, users};
 pub use observe::{Usage, World};
 
 /// The controller of [`ProviderConfig`].

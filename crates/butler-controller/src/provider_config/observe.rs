@@ -109,6 +109,12 @@ pub(crate) fn users(caches: &Caches, provider: &ObjectKey) -> Vec<TenantClusterF
         .collect()
 }
 
+/// The provider a cluster runs on.
+pub(crate) fn provider_of(caches: &Caches, cluster: &TenantClusterFacts) -> ObjectKey {
+    let named = cluster.provider.clone();
+    named.unwrap_or_else(|| default_provider(caches))
+}
+
 /// The provider of clusters that name none.
 fn default_provider(caches: &Caches) -> ObjectKey {
     let config = caches

@@ -1,0 +1,65 @@
+//! How a ledger page is cached.
+
+use butler_api::{butler::network_pool_ledger::NetworkPoolLedger, net::AddressRange};
+use butler_runtime::{
+    cache::{Cached, Projection},
+    object::{Kind, ObjectKey},
+};
+use kube::ResourceExt;
+use serde_json::Value;
+
+use super::ledger::{Page, PageContent};
+
+/// A ledger page in types.
+///
+/// A page that cannot be read is kept as such instead of being left out: a page that is not seen looks like free addresses.
+#[derive(Clone, Debug)]
+pub(crate) struct CachedPage {
+    /// The pool.
+    pub(crate) pool: ObjectKey,
+    generation: i64,
+    content: Result<PageContent, String>,
+}
+
+impl Projection for CachedPage {
+    fn kind() -> Kind {
+        Kind::of::<NetworkPoolLedger>()
+    }
+
+    fn project(object: Value) -> Result<Self, serde_json::Error> {
+        let ledger: NetworkPoolLedger = serde_json::from_value(object)?;
+        let namespace = ledger.namespace();
+        Ok(Self {
+            pool: ObjectKey {
+                namespace,
+                name: ledger.spec.pool_ref.name.clone(),
+            },
+            generation: ledger.metadata.generation.unwrap_or_default(),
+            content: PageContent::read(&ledger.spec).map_err(|error| error.to_string()),
+        })
+    }
+}
+
+impl CachedPage {
+    /// Whether it is the page of a slice.
+    pub(crate) fn is_of(&self, slice: &AddressRange) -> bool {
+        let content = self.content.as_ref();
+        content.is_ok_and(|content| content.slice == *slice)
+    }
+}
+
+/// The page as the ledger needs it, or why it cannot be read.
+pub(crate) fn page(cached: &Cached<CachedPage>) -> Result<Page, String> {
+    let facts = &cached.facts;
+    let content = cached.value.content.clone();
+    let content = content
+        .map_err(|error| format!("the NetworkPoolLedger {} cannot be read: {error}", facts.key))?;
+    Ok(Page {
+        key: facts.key.clone(),
+        uid: facts.uid.clone(),
+        resource_version: facts.resource_version.clone(),
+        generation: cached.value.generation,
+        deleting: facts.deleting,
+        content,
+    })
+}

@@ -1,0 +1,61 @@
+//! What the plan for a pool depends on. Cached, but for allocations that the ledger knows and no cache shows.
+
+use std::collections::BTreeSet;
+
+use butler_api::butler::{
+    ip_allocation::IPAllocation,
+    network_pool::NetworkPool,
+};
+use butler_ipam::{Layout, Violation};
+use butler_runtime::{
+    failure::Failure,
+    object::{Kind, ObjectKey},
+    reconciler::Context,
+};
+use serde_json::Value;
+
+use crate::ipam::observe::{Surroundings, surroundings};
+
+/// The world around a pool.
+#[derive(Clone, Debug)]
+pub struct World {
+    /// What the spec means, or what is wrong with it.
+    pub(super) layout: Result<Layout, Vec<Violation>>,
+    /// Ledger, allocations and everything else that is cached.
+    pub(super) around: Surroundings,
+    /// UIDs of allocations that hold addresses in the ledger and are gone for good: the API server itself says so.
+    pub(super) gone: BTreeSet<String>,
+}
+
+pub(super) async fn observe(pool: &NetworkPool, context: &Context) -> Result<World, Failure> {
+    let layout = Layout::of(&pool.spec);
+    let caches = context.caches();
+    let around = match &layout {
+        Ok(layout) => surroundings(pool, layout, caches),
+        Err(_) => Surroundings::default(),
+    };
+    let mut gone = BTreeSet::new();
+    let namespace = pool.metadata.namespace.clone();
+    for entry in around.ledger.grants() {
+        if around.claimants.contains_key(&entry.uid) {
+            continue;
+        }
+        let key = ObjectKey {
+            namespace: namespace.clone(),
+            name: entry.name.clone(),
+        };
+        let allocation = context.api().get(&Kind::of::<IPAllocation>(), &key).await?;
+        let uid = allocation.as_ref().and_then(|allocation| {
+            let uid = allocation.pointer("/metadata/uid");
+            uid.and_then(Value::as_str)
+        });
+        if uid != Some(entry.uid.as_str()) {
+            gone.insert(entry.uid.clone());
+        }
+    }
+    Ok(World {
+        layout,
+        around,
+        gone,
+    })
+}
