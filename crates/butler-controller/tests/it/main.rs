@@ -2,6 +2,8 @@
 //! server.
 
 #[cfg(test)]
+mod addresses;
+#[cfg(test)]
 mod configuration;
 #[cfg(test)]
 mod numbers;

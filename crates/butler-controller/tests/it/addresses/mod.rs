@@ -1,0 +1,4 @@
+//! Pools and allocations: no address is ever granted twice, none is lost.
+
+mod orders;
+mod truth;
