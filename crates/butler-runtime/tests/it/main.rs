@@ -7,6 +7,8 @@ mod engine;
 #[cfg(test)]
 mod engine_by_hand;
 #[cfg(test)]
+mod engine_guarded;
+#[cfg(test)]
 mod engine_workshop;
 mod http;
 mod leader;
