@@ -12,6 +12,8 @@ mod engine_guarded;
 mod engine_workshop;
 mod http;
 mod leader;
+#[cfg(test)]
+mod optional_kinds;
 mod remote;
 mod running;
 mod serve;
