@@ -51,7 +51,8 @@ pub trait ApiServer: Send + Sync + 'static {
     fn replace<'a>(&'a self, kind: &'a Kind, key: &'a ObjectKey, body: Value) -> Answer<'a, Value>;
 
     /// Server-side apply, forced: what the body says is ours from now on. A body with `metadata.uid` is refused with
-    /// [`Cause::Conflict`] if that very object is gone.
+    /// [`Cause::Conflict`] if that very object is gone; for a status this needs `metadata.resourceVersion`, which refuses every
+    /// other version likewise.
     fn apply<'a>(
         &'a self,
         kind: &'a Kind,

@@ -38,6 +38,9 @@ pub trait Projection: Sized + Send + Sync + 'static {
     const FETCH: Fetch = Fetch::Objects;
     /// Which objects are fetched; all if absent.
     const LABELS: Option<&'static str> = None;
+    /// Whether the cluster may not serve the kind, such as Cluster API's before it is installed. While it does not, the cache
+    /// is empty and in sync, and the kind is looked for again; a kind that is not optional is waited for.
+    const OPTIONAL: bool = false;
 
     /// The kind.
     fn kind() -> Kind;
@@ -436,6 +439,8 @@ pub trait AnyStore: Send + Sync {
     fn fetch(&self) -> Fetch;
     /// Which objects are fetched.
     fn labels(&self) -> Option<&'static str>;
+    /// Whether the cluster may not serve the kind.
+    fn is_optional(&self) -> bool;
     /// Takes in news and tells the listeners.
     fn ingest(&self, delta: Delta);
     /// Becomes true with the first complete list.
@@ -461,6 +466,10 @@ impl<P: Projection> AnyStore for Store<P> {
 
     fn labels(&self) -> Option<&'static str> {
         P::LABELS
+    }
+
+    fn is_optional(&self) -> bool {
+        P::OPTIONAL
     }
 
     fn ingest(&self, delta: Delta) {

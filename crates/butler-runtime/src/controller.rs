@@ -97,7 +97,11 @@ impl<R: Reconciler> Controller<R> {
             None if report.writes == 0 => PassResult::Unchanged,
             None => PassResult::Changed,
             Some(failure) => {
-                tracing::warn!(controller = R::NAME, %key, reason = failure.reason, %failure, "a pass failed");
+                if failure.class == Class::Stale {
+                    tracing::debug!(controller = R::NAME, %key, %failure, "a pass was out of date");
+                } else {
+                    tracing::warn!(controller = R::NAME, %key, reason = failure.reason, %failure, "a pass failed");
+                }
                 match failure.class {
                     _ if failure.reason == reasons::DEADLINE_EXCEEDED => PassResult::Deadline,
                     Class::Retry | Class::Stale => PassResult::Retry,

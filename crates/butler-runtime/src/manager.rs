@@ -23,7 +23,7 @@ use crate::{
     serve::{Listener, ReadyChecks, ServeError, health_router, metrics_router},
     shutdown::{GRACE, Shutdown},
     task::TaskGroup,
-    watch,
+    watch::{self, WatchSettings},
 };
 
 /// How long a standby server may take to answer its last request.
@@ -58,6 +58,8 @@ pub struct ManagerOptions {
     pub metrics: Option<SocketAddr>,
     /// Where webhooks are served; nowhere if absent.
     pub webhooks: Option<WebhookOptions>,
+    /// How caches are fed.
+    pub watches: WatchSettings,
 }
 
 /// Where webhooks are served and how the API server finds them.
@@ -160,9 +162,10 @@ impl Manager {
         let watches = TaskGroup::new(shutdown.token());
         for store in self.caches.all() {
             let name = format!("watch-{}", store.kind());
-            let (client, stop) = (self.client.clone(), shutdown.token());
+            let stop = shutdown.token();
+            let feed = watch::feed(self.client.clone(), store, options.watches);
             watches.spawn(&name, async move {
-                tokio::select! { () = stop.cancelled() => {}, () = watch::feed(client, store) => {} }
+                tokio::select! { () = stop.cancelled() => {}, () = feed => {} }
             });
         }
         let outcome = self.work(options, &shutdown).await;

@@ -89,7 +89,8 @@ impl Context {
         Self { api, caches }
     }
 
-    /// The API server. What is written through it is waited for in the caches before the next pass.
+    /// The API server. What is written through it is waited for in the caches before the next pass. What is applied or merged
+    /// into the reconciled object itself is refused as a conflict if somebody changed it since the pass began.
     pub fn api(&self) -> &dyn ApiServer {
         self.api.as_ref()
     }

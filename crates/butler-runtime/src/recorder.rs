@@ -1,12 +1,13 @@
-//! Remembers what one pass wrote, so that the next one can wait until the caches show it.
+//! Remembers what one pass wrote, so that the next one can wait until the caches show it, and guards what the pass writes to
+//! its own object by the version the pass has seen.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
 
 use crate::{
     api_server::{Answer, ApiServer, Part, Preconditions},
-    cache::{AnyStore, revision},
+    cache::{AnyStore, Facts, revision},
     object::{Kind, ObjectKey, text},
 };
 
@@ -23,26 +24,63 @@ impl Write {
     }
 }
 
-/// An API server that notes every write.
+/// An API server that notes every write, and refuses to write to another version of the pass' own object than was seen.
 pub(crate) struct Recorder {
     api: Arc<dyn ApiServer>,
     /// The caches that will show them. Those of other controllers in this process may lag as they like.
     watched: Vec<Arc<dyn AnyStore>>,
-    writes: Mutex<Vec<Write>>,
+    /// The object the pass is about.
+    kind: Kind,
+    key: ObjectKey,
+    uid: String,
+    recorded: Mutex<Recorded>,
+}
+
+struct Recorded {
+    writes: Vec<Write>,
+    /// The version of the pass' own object: as the pass found it, until the pass itself writes it.
+    version: String,
 }
 
 impl Recorder {
-    pub(crate) fn new(api: Arc<dyn ApiServer>, watched: Vec<Arc<dyn AnyStore>>) -> Arc<Self> {
+    /// A recorder for a pass over the object of which the cache shows `facts`.
+    pub(crate) fn new(
+        api: Arc<dyn ApiServer>,
+        watched: Vec<Arc<dyn AnyStore>>,
+        kind: Kind,
+        facts: &Facts,
+    ) -> Arc<Self> {
+        let recorded = Recorded {
+            writes: Vec::new(),
+            version: facts.resource_version.clone(),
+        };
         Arc::new(Self {
             api,
             watched,
-            writes: Mutex::default(),
+            kind,
+            key: facts.key.clone(),
+            uid: facts.uid.clone(),
+            recorded: Mutex::new(recorded),
         })
     }
 
     /// What was written since the last call.
     pub(crate) fn take(&self) -> Vec<Write> {
-        std::mem::take(&mut *self.writes.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut self.recorded().writes)
+    }
+
+    /// The same body; if it is about the pass' own object and names no version, with the one the pass knows: the cached one,
+    /// or that of its own last write. What was concluded from an older version must not stand over a newer one.
+    fn guarded(&self, kind: &Kind, key: &ObjectKey, mut body: Value) -> Value {
+        let itself = *kind == self.kind && *key == self.key;
+        if itself && text(&body, "/metadata/resourceVersion").is_none() {
+            body["metadata"]["resourceVersion"] = self.recorded().version.clone().into();
+        }
+        body
+    }
+
+    fn recorded(&self) -> MutexGuard<'_, Recorded> {
+        self.recorded.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn wrote(&self, kind: &Kind, body: &Value) {
@@ -55,10 +93,13 @@ impl Recorder {
             store: Arc::clone(store),
             revision: revision(version),
         });
-        self.writes
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .extend(written);
+        let mut recorded = self.recorded();
+        recorded.writes.extend(written);
+        let itself = *kind == self.kind && text(body, "/metadata/uid") == Some(&self.uid);
+        // An effect may write several times at once; answers then come in any order.
+        if itself && revision(version) > revision(&recorded.version) {
+            version.clone_into(&mut recorded.version);
+        }
     }
 }
 
@@ -109,6 +150,7 @@ impl ApiServer for Recorder {
         body: Value,
     ) -> Answer<'a, Value> {
         Box::pin(async move {
+            let body = self.guarded(kind, key, body);
             let written = self.api.apply(kind, key, part, manager, body).await?;
             self.wrote(kind, &written);
             Ok(written)
@@ -117,6 +159,7 @@ impl ApiServer for Recorder {
 
     fn merge<'a>(&'a self, kind: &'a Kind, key: &'a ObjectKey, patch: Value) -> Answer<'a, Value> {
         Box::pin(async move {
+            let patch = self.guarded(kind, key, patch);
             let written = self.api.merge(kind, key, patch).await?;
             self.wrote(kind, &written);
             Ok(written)

@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 use crate::{
     api_server::{ApiServer, Part},
     backoff::Backoff,
-    cache::{AnyStore, Cached, Caches, Malformed, Whole},
+    cache::{AnyStore, Cached, Caches, Facts, Malformed, Whole},
     events::{Subject, publish},
     failure::{Class, Failure},
     fields::hash_of_intent,
@@ -143,7 +143,7 @@ impl<R: Reconciler> Engine<R> {
         if let Some(left) = self.remember(key, |memory| memory.caches_behind(now)) {
             return Report::quiet(Verdict::After(left.unsigned_abs()));
         }
-        let recorder = Recorder::new(Arc::clone(&self.api), self.watched.clone());
+        let recorder = self.recorder(&cached.facts);
         let mut hands = Hands::new(self, &cached, &recorder);
         let report = self.pass_with(&cached, &mut hands, now).await;
         self.remember(key, |memory| memory.await_writes(recorder.take(), now));
@@ -155,7 +155,7 @@ impl<R: Reconciler> Engine<R> {
         let Some(cached) = self.objects.get(key) else {
             return Report::quiet(Verdict::Forget);
         };
-        let recorder = Recorder::new(Arc::clone(&self.api), self.watched.clone());
+        let recorder = self.recorder(&cached.facts);
         let mut hands = Hands::new(self, &cached, &recorder);
         let message = format!(
             "the pass did not end within {deadline:?}; it was stopped and will be tried again"
@@ -173,6 +173,11 @@ impl<R: Reconciler> Engine<R> {
             format!("the controller panicked: {message}"),
         );
         self.failed(key, failure)
+    }
+
+    fn recorder(&self, facts: &Facts) -> Arc<Recorder> {
+        let api = Arc::clone(&self.api);
+        Recorder::new(api, self.watched.clone(), self.kind.clone(), facts)
     }
 
     async fn pass_with(
@@ -238,7 +243,8 @@ impl<R: Reconciler> Engine<R> {
         self.concluded(hands, verdict)
     }
 
-    /// The end of a pass that failed: the status says so, once.
+    /// The end of a pass that failed: the status says so, once. If the API server refuses that status as out of date, nothing
+    /// is told and the object is looked at anew.
     async fn conclude_failed(
         &self,
         hands: &mut Hands<'_, R>,
@@ -257,8 +263,11 @@ impl<R: Reconciler> Engine<R> {
                 let status = status::unplanned(&before, generation, &failure, now);
                 (format!("{}/failure", self.manager), status)
             };
-            if let Err(error) = hands.write_status(&manager, &status).await {
-                tracing::warn!(%error, "could not show a failure in the status");
+            match hands.write_status(&manager, &status).await {
+                Ok(()) => {}
+                // The object is not what we looked at: what failed may not even be wanted any more.
+                Err(stale) if stale.class == Class::Stale => return self.fail(hands, stale),
+                Err(error) => tracing::warn!(%error, "could not show a failure in the status"),
             }
             let mut notes = plan.map(|plan| plan.notes.clone()).unwrap_or_default();
             notes.push(Note::warning(failure.reason, &failure.message));
@@ -347,12 +356,11 @@ impl<R: Reconciler> Engine<R> {
         if malformed.facts.applied(&manager, Part::Status) == Some(hash_of_intent(&body)) {
             return quiet;
         }
-        if let Err(error) = self
-            .api
+        let recorder = self.recorder(&malformed.facts);
+        if let Err(error) = recorder
             .apply(&self.kind, key, Part::Status, &manager, body)
             .await
         {
-            tracing::warn!(%error, %key, "could not tell an object that it is malformed");
             return Report {
                 writes: 1,
                 ..self.failed(key, error.into())

@@ -134,7 +134,8 @@ impl<'a, R: Reconciler> Hands<'a, R> {
         self.apply_unless_unchanged(target, body, facts).await
     }
 
-    /// Writes what `manager` has to say in the status, unless it says so already.
+    /// Writes what `manager` has to say in the status, unless it says so already. The recorder sees to it that it is written to
+    /// the version we looked at.
     pub(super) async fn write_status(
         &mut self,
         manager: &str,
@@ -185,11 +186,6 @@ impl<'a, R: Reconciler> Hands<'a, R> {
         self.writes += 1;
         let written = self.recorder.apply(kind, key, part, manager, body).await;
         let written = written.map_err(|error| self.understood(kind, key, error))?;
-        let itself = *kind == engine.kind && key == self.key();
-        if itself && text(&written, "/metadata/uid") != Some(self.uid()) {
-            // A status is written to whatever has the name. A namesake gets its own by its own pass.
-            return Err(self.gone());
-        }
         let resource_version = text(&written, "/metadata/resourceVersion")
             .unwrap_or_default()
             .to_owned();
@@ -247,7 +243,7 @@ impl<'a, R: Reconciler> Hands<'a, R> {
         self.set_finalizers(&finalizers).await
     }
 
-    /// Guarded by the resourceVersion: finalizers of others must not be lost to a stale list.
+    /// Guarded by the version the list is of: finalizers of others must not be lost to a stale one.
     async fn set_finalizers(&mut self, finalizers: &[String]) -> Result<(), Failure> {
         let patch = json!({ "metadata": {
             "uid": self.uid(),

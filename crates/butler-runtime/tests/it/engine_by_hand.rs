@@ -23,16 +23,16 @@ use serde_json::{Value, json};
 use crate::engine_workshop::{Carpenter, Inspector, Shelf, quiet_server, shelf};
 
 /// A namespace and an engine that works in it when told to.
-struct Bench<R: Reconciler> {
-    server: &'static ApiServer,
-    namespace: TestNamespace,
+pub(crate) struct Bench<R: Reconciler> {
+    pub(crate) server: &'static ApiServer,
+    pub(crate) namespace: TestNamespace,
     user_agent: String,
-    caches: Arc<Caches>,
-    engine: Engine<R>,
+    pub(crate) caches: Arc<Caches>,
+    pub(crate) engine: Engine<R>,
 }
 
 impl<R: Reconciler> Bench<R> {
-    async fn new(reconciler: R) -> Self {
+    pub(crate) async fn new(reconciler: R) -> Self {
         let server = quiet_server().await;
         let namespace = server.namespace("bench").await;
         // Of one's own, so that requests can be counted.
@@ -56,15 +56,15 @@ impl<R: Reconciler> Bench<R> {
         }
     }
 
-    fn key(&self, name: &str) -> ObjectKey {
+    pub(crate) fn key(&self, name: &str) -> ObjectKey {
         ObjectKey::namespaced(self.namespace.name(), name)
     }
 
-    fn shelves(&self) -> Api<Shelf> {
+    pub(crate) fn shelves(&self) -> Api<Shelf> {
         self.namespace.api(self.server.client())
     }
 
-    async fn create(&self, name: &str, spec: Value) -> Shelf {
+    pub(crate) async fn create(&self, name: &str, spec: Value) -> Shelf {
         let body = serde_json::from_value(shelf(name, spec)).unwrap();
         self.shelves()
             .create(&PostParams::default(), &body)
@@ -72,7 +72,7 @@ impl<R: Reconciler> Bench<R> {
             .unwrap()
     }
 
-    async fn pass(&self, name: &str) -> Report {
+    pub(crate) async fn pass(&self, name: &str) -> Report {
         self.engine.pass(&self.key(name), Timestamp::now()).await
     }
 
@@ -94,14 +94,14 @@ impl<R: Reconciler> Bench<R> {
     }
 
     /// Shows every cache what there is in the namespace.
-    async fn show_all(&self) {
+    pub(crate) async fn show_all(&self) {
         for store in self.caches.all() {
             self.show(store.as_ref()).await;
         }
     }
 
     /// Passes over an object until nothing is left to do.
-    async fn settle(&self, name: &str) {
+    pub(crate) async fn settle(&self, name: &str) {
         for _ in 0..10 {
             self.show_all().await;
             let report = self.pass(name).await;

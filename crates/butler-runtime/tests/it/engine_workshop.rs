@@ -213,7 +213,7 @@ impl Reconciler for Keeper {
 }
 
 /// A definition that takes anything for a spec.
-fn definition(kind: &Kind) -> CustomResourceDefinition {
+pub(crate) fn definition(kind: &Kind) -> CustomResourceDefinition {
     let anything = || json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
     let mut status = anything();
     let condition = json!({ "type": "object", "required": ["type"], "properties": { "type": { "type": "string" } }, "x-kubernetes-preserve-unknown-fields": true });

@@ -7,9 +7,13 @@ mod engine;
 #[cfg(test)]
 mod engine_by_hand;
 #[cfg(test)]
+mod engine_guarded;
+#[cfg(test)]
 mod engine_workshop;
 mod http;
 mod leader;
+#[cfg(test)]
+mod optional_kinds;
 mod remote;
 mod running;
 mod serve;

@@ -2,6 +2,7 @@
 
 mod convergence;
 mod faults_found;
+mod guarded_status;
 mod parity;
 mod store;
 mod toy;

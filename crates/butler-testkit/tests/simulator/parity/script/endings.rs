@@ -5,7 +5,7 @@ use butler_runtime::{
     object::ObjectKey,
 };
 use butler_testkit::simulator::Operation;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{
     NAMESPACE, Script, apply, apply_status, at, body, config_map, create, delete, get, merge,
@@ -99,21 +99,40 @@ pub(super) fn deletion(script: &mut Script) {
             body,
         )
     });
-    script.ask("and its deletion", deletion(Some("$uid:held"), None));
-    script.ask("and its finalizers", merge(&kind, "held", json!({ "metadata": { "uid": "$uid:held", "resourceVersion": "$version:held", "finalizers": [] } })));
+    script.ask("unless it names the version", {
+        let body = body(
+            &kind,
+            "held",
+            json!({ "metadata": { "uid": "$uid:held", "resourceVersion": "$version:held" }, "status": { "phase": "Late" } }),
+        );
+        Operation::Apply(
+            kind.clone(),
+            at("held"),
+            Part::Status,
+            "one".to_owned(),
+            body,
+        )
+    });
+    script.ask("nor does its deletion", deletion(Some("$uid:held"), None));
+    script.ask("nor do its finalizers", merge(&kind, "held", json!({ "metadata": { "uid": "$uid:held", "resourceVersion": "$version:held", "finalizers": [] } })));
     script.ask(
         "an object without finalizers goes at once",
         delete(&kind, "held"),
     );
     script.ask("it is gone", get(&kind, "held"));
-    script.ask("a status of what is gone is refused", {
-        let body = body(
-            &kind,
-            "held",
-            json!({ "metadata": { "uid": "$uid:held" }, "status": { "phase": "Ready" } }),
-        );
-        Operation::Apply(kind, at("held"), Part::Status, "one".to_owned(), body)
-    });
+    let status_of_the_gone = |metadata: Value| {
+        let rest = json!({ "metadata": metadata, "status": { "phase": "Ready" } });
+        let body = body(&widget(), "held", rest);
+        Operation::Apply(widget(), at("held"), Part::Status, "one".to_owned(), body)
+    };
+    script.ask(
+        "a status of what is gone is refused",
+        status_of_the_gone(json!({ "uid": "$uid:held" })),
+    );
+    script.ask(
+        "also if it names the version",
+        status_of_the_gone(json!({ "uid": "$uid:held", "resourceVersion": "$version:held" })),
+    );
 }
 
 pub(super) fn garbage(script: &mut Script) {

@@ -4,7 +4,9 @@ use butler_runtime::{api_server::Part, object::ObjectKey};
 use butler_testkit::simulator::Operation;
 use serde_json::{Value, json};
 
-use super::{Script, apply, apply_status, at, body, condition, config_map, gadget, merge, widget};
+use super::{
+    Script, apply, apply_status, at, body, condition, config_map, gadget, get, merge, widget,
+};
 
 pub(super) fn ownership(script: &mut Script) {
     let kind = widget();
@@ -237,10 +239,45 @@ pub(super) fn statuses(script: &mut Script) {
         "a status that says nothing takes all back",
         apply_status("custom", "one", &json!({})),
     );
-    script.ask("a status of an old version is refused", {
-        let rest = json!({ "metadata": { "resourceVersion": "$version:first" }, "status": { "phase": "Ready" } });
-        Operation::Apply(widget(), at("custom"), Part::Status, "one".to_owned(), body(&widget(), "custom", rest))
-    });
+    let guarded = |version: &str, status: Value| {
+        let rest = json!({ "metadata": { "resourceVersion": version }, "status": status });
+        let body = body(&widget(), "custom", rest);
+        Operation::Apply(widget(), at("custom"), Part::Status, "one".to_owned(), body)
+    };
+    script.ask(
+        "a status of an old version is refused",
+        guarded("$version:first", json!({ "phase": "Ready" })),
+    );
+    script.remember("before", "its version is read", get(&widget(), "custom"));
+    script.ask(
+        "a status of the current version is taken",
+        guarded("$version:before", json!({ "phase": "Ready" })),
+    );
+    script.ask(
+        "a status of the version before is refused even if it says the same",
+        guarded("$version:before", json!({ "phase": "Ready" })),
+    );
+    script.remember("after", "the new version is read", get(&widget(), "custom"));
+    script.ask(
+        "the same status of the current version is not a change",
+        guarded("$version:after", json!({ "phase": "Ready" })),
+    );
+    script.ask(
+        "another write leaves that version behind",
+        merge(
+            &widget(),
+            "custom",
+            json!({ "metadata": { "labels": { "c": "d" } } }),
+        ),
+    );
+    script.ask(
+        "so a status of it is refused",
+        guarded("$version:after", json!({ "phase": "Late" })),
+    );
+    script.ask(
+        "an unguarded one is taken whatever the version",
+        apply_status("custom", "one", &json!({})),
+    );
     script.ask(
         "an apply of the object does not reach the status",
         apply(
