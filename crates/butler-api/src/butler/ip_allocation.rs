@@ -149,7 +149,7 @@ pub struct IPAllocationStatus {
     /// Last address.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end_address: Option<String>,
-    /// Each address, up to 4096; beyond that `startAddress` and `endAddress` say it.
+    /// Each address, up to 256; beyond that `startAddress` and `endAddress` say it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub addresses: Vec<String>,
     /// How many addresses were granted.

@@ -25,7 +25,7 @@ use crate::ipam::{book::Refused, claimant::Claimant, owners::Presence};
 /// Which controller grants, as the status names it.
 const GRANTED_BY: &str = "networkpool-controller";
 /// As many addresses as the status lists one by one.
-const ADDRESSES_LISTED: u128 = 4096;
+const ADDRESSES_LISTED: u128 = 256;
 
 pub(super) fn plan(
     allocation: &IPAllocation,

@@ -50,6 +50,8 @@ impl Projection for NodeAddresses {
 pub(crate) struct MachineAddresses(pub(crate) Vec<IpAddr>);
 
 impl Projection for MachineAddresses {
+    const OPTIONAL: bool = true;
+
     fn kind() -> Kind {
         Kind::of::<Machine>()
     }

@@ -1,6 +1,6 @@
 //! Whatever the order of events and whatever goes wrong on the way.
 
-use std::time::Duration;
+use std::{cell::Cell, time::Duration};
 
 use butler_api::butler::{
     ip_allocation::IPAllocation, network_pool::NetworkPool, network_pool_ledger::NetworkPoolLedger,
@@ -83,8 +83,20 @@ fn world(seed: u64, replicas: usize) -> Simulation {
         simulation.controller(COMPONENT, NetworkPoolReconciler::default);
         simulation.controller(COMPONENT, IPAllocationReconciler::default);
     }
-    simulation.invariant("no address twice", |store| truth(store).nothing_twice());
+    holds_always(&mut simulation, "no address twice", Truth::nothing_twice);
     simulation
+}
+
+/// Adds what must hold at every moment. Only a moment that changed something is looked at.
+fn holds_always(simulation: &mut Simulation, name: &str, check: fn(&Truth) -> Result<(), String>) {
+    let looked_at = Cell::new(0);
+    simulation.invariant(name, move |store| {
+        let revision = store.revision();
+        if looked_at.replace(revision) == revision {
+            return Ok(());
+        }
+        check(&truth(store))
+    });
 }
 
 /// Asks for addresses and gives them back, at random.
@@ -140,11 +152,13 @@ fn comes_to_rest(simulation: &mut Simulation) -> Result<(), Failed> {
 
 #[test]
 fn one_controller_that_dies_and_sees_late_never_hides_what_it_gave() {
-    for_seeds(0..600, |seed| {
+    for_seeds(0..60, |seed| {
         let mut simulation = world(seed, 1);
-        simulation.invariant("the pool hides nothing", |store| {
-            truth(store).nothing_hidden()
-        });
+        holds_always(
+            &mut simulation,
+            "the pool hides nothing",
+            Truth::nothing_hidden,
+        );
         for person in 0..3 {
             simulation.user(&format!("person-{person}"), deeds(seed, person, 7));
         }
@@ -155,7 +169,7 @@ fn one_controller_that_dies_and_sees_late_never_hides_what_it_gave() {
 
 #[test]
 fn two_controllers_at_once_never_grant_one_address_twice() {
-    for_seeds(0..400, |seed| {
+    for_seeds(0..40, |seed| {
         let mut simulation = world(seed, 2);
         for person in 0..3 {
             simulation.user(&format!("person-{person}"), deeds(seed, person, 7));
