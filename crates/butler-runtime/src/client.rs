@@ -8,6 +8,8 @@ use http::HeaderValue;
 use http::header::USER_AGENT;
 use kube::config::{InClusterError, KubeConfigOptions, Kubeconfig, KubeconfigError};
 
+use crate::connection;
+
 const KUBECONFIG_VARIABLE: &str = "KUBECONFIG";
 const IN_CLUSTER_VARIABLE: &str = "KUBERNETES_SERVICE_HOST";
 
@@ -167,7 +169,7 @@ pub(crate) fn client_with_read_timeout(
         .headers
         .push((USER_AGENT, component.user_agent().clone()));
     let server = config.cluster_url.to_string();
-    kube::Client::try_from(config).map_err(|source| ClientError::Build {
+    connection::client(config).map_err(|source| ClientError::Build {
         server,
         source: Box::new(source),
     })

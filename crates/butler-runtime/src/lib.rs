@@ -12,6 +12,7 @@ pub mod backoff;
 pub mod cache;
 pub mod client;
 pub mod conditions;
+mod connection;
 pub mod controller;
 pub mod engine;
 mod events;

@@ -69,8 +69,8 @@ impl Watchman {
         // A process without a controller ends at once. Of beacons there are none here.
         manager.add(Keeper, ControllerSettings::default());
         let lanterns = manager.caches().store::<Lantern>();
-        let (changed, changes) = watch::channel(());
-        lanterns.listen(move |_| changed.send_replace(()));
+        let (tell, changes) = watch::channel(());
+        lanterns.listen(move |_| tell.send_replace(()));
         let (checks, caches) = (manager.checks().clone(), Arc::clone(manager.caches()));
         let options = ManagerOptions {
             watches: AT_ONCE,
