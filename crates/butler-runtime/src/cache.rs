@@ -149,7 +149,8 @@ pub struct Facts {
 }
 
 impl Facts {
-    fn of(object: &Value) -> Self {
+    /// What is known of an object from its body.
+    pub fn of(object: &Value) -> Self {
         Self {
             key: ObjectKey::in_body(object),
             uid: text(object, "/metadata/uid").unwrap_or_default().to_owned(),

@@ -50,6 +50,9 @@ pub struct NetworkPoolLedgerSpec {
     /// Last address of the slice.
     #[schemars(schema_with = "crate::schema::address")]
     pub end_address: String,
+    /// How often something was granted here. It only grows: by it, a picture that lags behind is recognised.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recorded: Option<i64>,
     /// How often a grant that was left half made was closed here: a write that is still on its way then finds another
     /// version.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -27,6 +27,8 @@ pub(crate) struct PageContent {
     pub(crate) slice: AddressRange,
     /// The entries, ascending.
     pub(crate) entries: Vec<Entry>,
+    /// How often something was granted here.
+    pub(crate) recorded: i64,
     /// How often a half-made grant was closed here.
     pub(crate) sealed: i64,
 }
@@ -80,6 +82,7 @@ impl PageContent {
         Ok(Self {
             slice: AddressRange::from_texts(&spec.start_address, &spec.end_address)?,
             entries,
+            recorded: spec.recorded.unwrap_or_default(),
             sealed: spec.sealed.unwrap_or_default(),
         })
     }
@@ -91,7 +94,8 @@ impl PageContent {
             },
             start_address: self.slice.start().to_string(),
             end_address: self.slice.end().to_string(),
-            sealed: Some(self.sealed).filter(|sealed| *sealed > 0),
+            recorded: Some(self.recorded).filter(|count| *count > 0),
+            sealed: Some(self.sealed).filter(|count| *count > 0),
             entries: self.entries.iter().map(Entry::written).collect(),
         }
     }
@@ -106,8 +110,6 @@ pub(crate) struct Page {
     pub(crate) uid: String,
     /// The version that a write must find.
     pub(crate) resource_version: String,
-    /// How often it was written.
-    pub(crate) generation: i64,
     /// Somebody asked for its deletion; its finalizer keeps it.
     pub(crate) deleting: bool,
     /// What it says.
@@ -162,9 +164,10 @@ impl Ledger {
         self.pages.values()
     }
 
-    /// How often the pages were written: grows with every write of ours.
+    /// How often something was granted: a ledger that shows less than another is behind it.
     pub(crate) fn revision(&self) -> i64 {
-        self.pages.values().map(|page| page.generation).sum()
+        let pages = self.pages.values();
+        pages.map(|page| page.content.recorded).sum()
     }
 
     /// The grants, ascending.
@@ -218,6 +221,7 @@ impl Ledger {
                 edits.add(&slice, entry);
             }
         }
+        edits.changed.values_mut().for_each(|(page, _)| page.recorded += 1);
         let mut writes = edits.writes(pool);
         writes.reverse();
         writes
@@ -245,6 +249,7 @@ impl<'a> Edits<'a> {
             let empty = || PageContent {
                 slice: *slice,
                 entries: Vec::new(),
+                recorded: 0,
                 sealed: 0,
             };
             (content.unwrap_or_else(empty), 0)

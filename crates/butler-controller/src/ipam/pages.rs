@@ -2,7 +2,7 @@
 
 use butler_api::{butler::network_pool_ledger::NetworkPoolLedger, net::AddressRange};
 use butler_runtime::{
-    cache::{Cached, Projection},
+    cache::{Cached, Facts, Projection},
     object::{Kind, ObjectKey},
 };
 use kube::ResourceExt;
@@ -17,7 +17,6 @@ use super::ledger::{Page, PageContent};
 pub(crate) struct CachedPage {
     /// The pool.
     pub(crate) pool: ObjectKey,
-    generation: i64,
     content: Result<PageContent, String>,
 }
 
@@ -34,7 +33,6 @@ impl Projection for CachedPage {
                 namespace,
                 name: ledger.spec.pool_ref.name.clone(),
             },
-            generation: ledger.metadata.generation.unwrap_or_default(),
             content: PageContent::read(&ledger.spec).map_err(|error| error.to_string()),
         })
     }
@@ -48,6 +46,13 @@ impl CachedPage {
     }
 }
 
+/// A page as the API server has it.
+pub(crate) fn from_body(body: Value) -> Result<(ObjectKey, Result<Page, String>), serde_json::Error> {
+    let facts = Facts::of(&body);
+    let value = CachedPage::project(body)?;
+    Ok((value.pool.clone(), page(&Cached { facts, value })))
+}
+
 /// The page as the ledger needs it, or why it cannot be read.
 pub(crate) fn page(cached: &Cached<CachedPage>) -> Result<Page, String> {
     let facts = &cached.facts;
@@ -58,7 +63,6 @@ pub(crate) fn page(cached: &Cached<CachedPage>) -> Result<Page, String> {
         key: facts.key.clone(),
         uid: facts.uid.clone(),
         resource_version: facts.resource_version.clone(),
-        generation: cached.value.generation,
         deleting: facts.deleting,
         content,
     })

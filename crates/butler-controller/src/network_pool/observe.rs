@@ -2,9 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use butler_api::butler::{
-    ip_allocation::IPAllocation,
-    network_pool::NetworkPool,
+use butler_api::{
+    butler::{
+        ip_allocation::IPAllocation, network_pool::NetworkPool,
+        network_pool_ledger::NetworkPoolLedger,
+    },
+    keys::labels,
 };
 use butler_ipam::{Layout, Violation};
 use butler_runtime::{
@@ -14,7 +17,11 @@ use butler_runtime::{
 };
 use serde_json::Value;
 
-use crate::ipam::observe::{Surroundings, surroundings};
+use crate::ipam::{
+    ledger::Ledger,
+    observe::{Surroundings, surroundings},
+    pages::from_body,
+};
 
 /// The world around a pool.
 #[derive(Clone, Debug)]
@@ -30,10 +37,16 @@ pub struct World {
 pub(super) async fn observe(pool: &NetworkPool, context: &Context) -> Result<World, Failure> {
     let layout = Layout::of(&pool.spec);
     let caches = context.caches();
-    let around = match &layout {
+    let mut around = match &layout {
         Ok(layout) => surroundings(pool, layout, caches),
         Err(_) => Surroundings::default(),
     };
+    let status = pool.status.as_ref();
+    let announced = status.and_then(|status| status.ledger_revision);
+    if announced > Some(around.ledger.revision()) {
+        // Grants were announced that the cache does not show: they are yet to be made, or it is behind.
+        (around.ledger, around.unreadable) = read_ledger(pool, context).await?;
+    }
     let mut gone = BTreeSet::new();
     let namespace = pool.metadata.namespace.clone();
     for entry in around.ledger.grants() {
@@ -58,4 +71,29 @@ pub(super) async fn observe(pool: &NetworkPool, context: &Context) -> Result<Wor
         around,
         gone,
     })
+}
+
+/// The ledger of a pool as the API server has it.
+async fn read_ledger(
+    pool: &NetworkPool,
+    context: &Context,
+) -> Result<(Ledger, Option<String>), Failure> {
+    let key = ObjectKey::of(pool);
+    let selector = format!("{}={}", labels::NETWORK_POOL, key.name);
+    let kind = Kind::of::<NetworkPoolLedger>();
+    let bodies = context
+        .api()
+        .list(&kind, key.namespace.as_deref(), Some(&selector))
+        .await?;
+    let mut pages = Vec::new();
+    let mut unreadable = None;
+    for body in bodies {
+        match from_body(body) {
+            Ok((of, Ok(page))) if of == key => pages.push(page),
+            Ok((of, Err(why))) if of == key => unreadable = Some(why),
+            Ok(_) => {}
+            Err(error) => unreadable = Some(error.to_string()),
+        }
+    }
+    Ok((Ledger::new(pages), unreadable))
 }

@@ -79,6 +79,7 @@ fn body(pool: &NetworkPool, page: &PageWrite) -> Value {
             "namespace": page.key.namespace,
             "labels": {
                 labels::MANAGED_BY: values::MANAGED_BY_BUTLER,
+                labels::NETWORK_POOL: pool.name_any(),
             },
             "finalizers": [finalizers::NETWORK_POOL],
             "ownerReferences": [{

@@ -101,16 +101,11 @@ impl Picture<'_> {
     }
 
     /// The plan that makes these writes, and tells of the pool as it will be then.
-    fn after(mut self, writes: Vec<PageWrite>) -> Plan<NetworkPoolStatus, Effect> {
-        self.revision += count(&writes);
+    fn after(self, writes: Vec<PageWrite>) -> Plan<NetworkPoolStatus, Effect> {
         let mut plan = self.plan();
         plan.effects = writes.into_iter().map(Effect::Write).collect();
         plan
     }
-}
-
-fn count(writes: &[PageWrite]) -> i64 {
-    i64::try_from(writes.len()).unwrap_or(i64::MAX)
 }
 
 /// Grants that nobody holds any more: their allocation is gone, has given them back, or uses another one.
@@ -167,10 +162,10 @@ fn grant(mut told: Picture<'_>) -> Plan<NetworkPoolStatus, Effect> {
     }
     let key = ObjectKey::of(told.pool);
     let writes = told.around.ledger.record(&key, &grants);
+    told.revision += i64::try_from(writes.len()).unwrap_or(i64::MAX);
     if promised.is_some_and(|most| allocated <= most) {
         return told.after(writes);
     }
-    told.revision += count(&writes);
     told.plan()
 }
 

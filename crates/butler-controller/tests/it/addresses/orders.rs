@@ -152,7 +152,7 @@ fn comes_to_rest(simulation: &mut Simulation) -> Result<(), Failed> {
 
 #[test]
 fn one_controller_that_dies_and_sees_late_never_hides_what_it_gave() {
-    for_seeds(0..60, |seed| {
+    for_seeds(0..600, |seed| {
         let mut simulation = world(seed, 1);
         holds_always(
             &mut simulation,
@@ -169,7 +169,7 @@ fn one_controller_that_dies_and_sees_late_never_hides_what_it_gave() {
 
 #[test]
 fn two_controllers_at_once_never_grant_one_address_twice() {
-    for_seeds(0..40, |seed| {
+    for_seeds(0..400, |seed| {
         let mut simulation = world(seed, 2);
         for person in 0..3 {
             simulation.user(&format!("person-{person}"), deeds(seed, person, 7));
