@@ -1,0 +1,3 @@
+//! Pools driven by random operations next to a naive model.
+
+mod model;
