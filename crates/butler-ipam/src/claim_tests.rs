@@ -144,7 +144,7 @@ fn names_keep_apart_what_reads_the_same_when_joined() {
 }
 
 #[test]
-fn a_claim_keeps_its_name_when_it_moves_to_another_pool_or_size() {
+fn a_claimer_that_changes_its_mind_does_not_get_a_second_allocation() {
     let one = claim(tenant("a", "b", "1"));
     let other = Claim {
         pool: "rack-2".to_owned(),

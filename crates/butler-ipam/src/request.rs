@@ -11,7 +11,7 @@ use butler_api::net::AddressRange;
 
 use crate::layout::{Layout, Violation};
 
-/// Most addresses one allocation may have: each of them is written into its status.
+/// Most addresses one allocation may have; the schema of `IPAllocation` says the same.
 pub const LARGEST_ALLOCATION: u32 = 65_536;
 
 /// The field that says how many addresses.
