@@ -150,9 +150,9 @@ pub struct Claim {
 }
 
 impl Claim {
-    /// The name of the allocation. It depends on the owner, the kind and the role alone: a claim that moves to another
-    /// pool or size is still the same claim. The digits keep owners apart whose names read the same when joined, and
-    /// an owner from an earlier one of the same name.
+    /// The name of the allocation. It depends on the owner, the kind and the role alone, so that a claimer that changes
+    /// its mind about pool or size cannot end up with two. The digits keep owners apart whose names read the same when
+    /// joined, and an owner from an earlier one of the same name.
     pub fn name(&self) -> String {
         let owner = &self.owner;
         let purpose = match self.kind {
@@ -187,7 +187,8 @@ impl Claim {
     }
 
     /// The allocation, to apply for as long as the addresses are wanted and it is not under deletion: the API server
-    /// lets no finalizer be added then.
+    /// lets no finalizer be added then. What an allocation asks for never changes either: who wants another pool or size
+    /// deletes it, lets go, and claims again.
     pub fn wanted(&self) -> IPAllocation {
         let mut allocation = IPAllocation::new(&self.name(), self.spec());
         allocation.metadata.namespace = Some(self.namespace.clone());

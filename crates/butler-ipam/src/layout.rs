@@ -5,6 +5,7 @@
 //!
 //! Must not: know who holds what. A layout is a function of the spec.
 
+use std::fmt;
 use std::net::IpAddr;
 
 use butler_api::butler::ip_allocation::AllocationType;
@@ -34,7 +35,7 @@ pub struct Violation {
 }
 
 impl Violation {
-    pub(crate) fn new(field: impl Into<String>, rule: impl ToString) -> Self {
+    pub(crate) fn new(field: impl Into<String>, rule: &(impl fmt::Display + ?Sized)) -> Self {
         Self {
             field: field.into(),
             rule: rule.to_string(),
@@ -200,13 +201,13 @@ fn network(spec: &NetworkPoolSpec, violations: &mut Vec<Violation>) -> Option<Ci
         Ok(cidr) if cidr.prefix_length() == 0 => {
             violations.push(Violation::new(
                 CIDR_FIELD,
-                format!("{cidr} is every address there is; write the network that is yours"),
+                &format!("{cidr} is every address there is; write the network that is yours"),
             ));
             None
         }
         Ok(cidr) => Some(cidr),
         Err(error) => {
-            violations.push(Violation::new(CIDR_FIELD, error));
+            violations.push(Violation::new(CIDR_FIELD, &error));
             None
         }
     }
@@ -223,10 +224,10 @@ fn reserved(
         match (reserved.cidr.parse::<Cidr>(), cidr) {
             (Ok(block), Some(cidr)) if !cidr.contains_block(&block) => {
                 let rule = format!("{block} lies outside of the network {cidr}");
-                violations.push(Violation::new(field(), rule));
+                violations.push(Violation::new(field(), &rule));
             }
             (Ok(block), _) => blocks.push(block),
-            (Err(error), _) => violations.push(Violation::new(field(), error)),
+            (Err(error), _) => violations.push(Violation::new(field(), &error)),
         }
     }
     blocks
@@ -278,7 +279,7 @@ fn windows(
                     "{window} comes after {before} but lies below it; write the windows in ascending order"
                 )
             };
-            violations.push(Violation::new(field, rule));
+            violations.push(Violation::new(field, &rule));
         }
         windows.push(window);
     }
@@ -293,12 +294,12 @@ fn window(
 ) -> Option<AddressRange> {
     let mut address = |text| {
         parse_address(text)
-            .map_err(|error| violations.push(Violation::new(field, error)))
+            .map_err(|error| violations.push(Violation::new(field, &error)))
             .ok()
     };
     let (start, end) = (address(start), address(end));
     let window = AddressRange::new(start?, end?)
-        .map_err(|error| violations.push(Violation::new(field, error)))
+        .map_err(|error| violations.push(Violation::new(field, &error)))
         .ok()?;
     if let Some(cidr) = cidr
         && !(cidr.contains(window.start()) && cidr.contains(window.end()))
@@ -308,7 +309,7 @@ fn window(
         } else {
             format!("{window} lies outside of the network {cidr}")
         };
-        violations.push(Violation::new(field, rule));
+        violations.push(Violation::new(field, &rule));
         return None;
     }
     Some(window)

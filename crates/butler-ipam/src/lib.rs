@@ -43,6 +43,8 @@ mod request;
 mod runs;
 mod spans;
 mod standing;
+#[cfg(test)]
+mod testing;
 
 pub use choice::{Candidate, choose};
 pub use claim::{Claim, ClaimOwner, ClaimWish, Role, let_go, next_growth_index, of_owner};

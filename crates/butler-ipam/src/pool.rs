@@ -136,11 +136,12 @@ impl Pool {
             self.held_of_given += self.layout.given_spans().count_within(span);
         }
         self.outside += usize::from(!self.is_given(range));
-        let addresses = self
-            .addresses_by_owner
-            .entry(holder.owner.clone())
-            .or_default();
-        *addresses = addresses.saturating_add(range.count());
+        if let Some(addresses) = self.addresses_by_owner.get_mut(&holder.owner) {
+            *addresses = addresses.saturating_add(range.count());
+        } else {
+            let owner = holder.owner.clone();
+            self.addresses_by_owner.insert(owner, range.count());
+        }
         self.held.insert(range.start(), (*range, holder));
         Ok(())
     }
@@ -183,7 +184,7 @@ impl Pool {
                 if u128::from(count) > most {
                     return Err(Refusal::CountTooLarge { count, most });
                 }
-                self.within_quota(request)?;
+                Refusal::within_quota(request)?;
                 self.fit(count)
                     .map(|span| self.layout.family().range(span))
                     .ok_or_else(|| self.exhausted(count))
@@ -196,7 +197,7 @@ impl Pool {
                         how,
                     });
                 }
-                self.within_quota(request)?;
+                Refusal::within_quota(request)?;
                 match self.first_taken(range) {
                     Some((taken, by)) => Err(Refusal::PinnedTaken {
                         range: *range,
@@ -324,24 +325,6 @@ impl Pool {
         let used = held.chain(self.blocked.iter()).collect();
         let free: FreeRuns = self.layout.given_spans().without(&used).iter().collect();
         free.best_fit(count)
-    }
-
-    fn within_quota(&self, request: &Request) -> Result<(), Refusal> {
-        let Some(quota) = request.quota else {
-            return Ok(());
-        };
-        let more = request.wish.addresses().max(1);
-        if u128::from(quota.used).saturating_add(more) <= quota.most.into() {
-            return Ok(());
-        }
-        Err(Refusal::QuotaExceeded {
-            owner: Box::new(request.owner.clone()),
-            kind: request.kind,
-            most: quota.most,
-            used: quota.used,
-            more,
-            pinned: matches!(request.wish, Wish::Exactly(_)),
-        })
     }
 
     fn exhausted(&self, count: u32) -> Refusal {

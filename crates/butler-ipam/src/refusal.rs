@@ -10,7 +10,7 @@ use butler_api::butler::ip_allocation::AllocationType;
 use butler_api::keys::values;
 use butler_api::net::{AddressRange, Cidr};
 
-use crate::request::{COUNT_FIELD, Owner, PINNED_FIELD};
+use crate::request::{COUNT_FIELD, Owner, PINNED_FIELD, Request, Wish};
 
 /// Reasons of refusals, as conditions have them.
 pub mod reasons {
@@ -135,6 +135,27 @@ impl Refusal {
     }
 }
 
+impl Refusal {
+    /// Refuses a request that asks for more than its quota leaves.
+    pub(crate) fn within_quota(request: &Request) -> Result<(), Self> {
+        let Some(quota) = request.quota else {
+            return Ok(());
+        };
+        let more = request.wish.addresses().max(1);
+        if u128::from(quota.used).saturating_add(more) <= quota.most.into() {
+            return Ok(());
+        }
+        Err(Self::QuotaExceeded {
+            owner: Box::new(request.owner.clone()),
+            kind: request.kind,
+            most: quota.most,
+            used: quota.used,
+            more,
+            pinned: matches!(request.wish, Wish::Exactly(_)),
+        })
+    }
+}
+
 impl fmt::Display for Refusal {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -156,9 +177,10 @@ impl fmt::Display for Refusal {
                     write!(formatter, ", the largest free block is {size} ({place})")?;
                 }
                 if *blocked > 0 {
+                    let verb = verb(*blocked);
                     write!(
                         formatter,
-                        "; {blocked} are in use by others than allocations"
+                        "; {blocked} {verb} in use by others than allocations"
                     )?;
                 }
                 match holders.as_slice() {
@@ -176,9 +198,9 @@ impl fmt::Display for Refusal {
                     "; release some, ask for fewer, or widen the pool"
                 )
             }
-            Self::CountTooLarge { count, most: 0 } => write!(
+            Self::CountTooLarge { most: 0, .. } => write!(
                 formatter,
-                "{count} addresses cannot be had: the pool gives out none at all; widen its windows or reserve less"
+                "the pool gives out no address at all; widen its windows or reserve less"
             ),
             Self::CountTooLarge { count, most } => write!(
                 formatter,
@@ -192,7 +214,7 @@ impl fmt::Display for Refusal {
                     plain(range),
                     plain(taken)
                 )?;
-                let verb = if taken.count() == 1 { "is" } else { "are" };
+                let verb = verb(taken.count());
                 match by {
                     TakenBy::Owner(owner) => write!(formatter, "{verb} held by {owner}")?,
                     TakenBy::Other(what) => write!(formatter, "{verb} in use: {what}")?,
@@ -237,7 +259,7 @@ impl fmt::Display for Refusal {
                 pinned: _,
             } => {
                 let kind = kind_text(*kind);
-                let verb = if *more == 1 { "is" } else { "are" };
+                let verb = verb(*more);
                 write!(
                     formatter,
                     "{owner} may have {most} {kind} addresses and has {used}; {more} more {verb} too many"
@@ -248,6 +270,11 @@ impl fmt::Display for Refusal {
 }
 
 impl std::error::Error for Refusal {}
+
+/// So many "are", and one "is".
+const fn verb(count: u128) -> &'static str {
+    if count == 1 { "is" } else { "are" }
+}
 
 /// A range as people say it: one address is no range.
 fn plain(range: &AddressRange) -> String {
@@ -265,3 +292,7 @@ pub(crate) const fn kind_text(kind: AllocationType) -> &'static str {
         AllocationType::Loadbalancer => values::ALLOCATION_TYPE_LOAD_BALANCER,
     }
 }
+
+#[cfg(test)]
+#[path = "refusal_tests.rs"]
+mod tests;

@@ -11,7 +11,7 @@ use butler_api::net::AddressRange;
 
 use crate::layout::{Layout, Violation};
 
-/// Most addresses one allocation may have: each of them is written into its status.
+/// Most addresses one allocation may have; the schema of `IPAllocation` says the same.
 pub const LARGEST_ALLOCATION: u32 = 65_536;
 
 /// The field that says how many addresses.
@@ -118,7 +118,7 @@ impl Request {
         let wish = match (&spec.pinned_range, spec.count) {
             (Some(pinned), _) => {
                 let range = AddressRange::from_texts(&pinned.start_address, &pinned.end_address)
-                    .map_err(|error| Violation::new(PINNED_FIELD, error))?;
+                    .map_err(|error| Violation::new(PINNED_FIELD, &error))?;
                 Wish::Exactly(range)
             }
             (None, None) => Wish::Count(layout.default_count(spec.kind)),
@@ -136,7 +136,7 @@ impl Request {
                 "{} addresses are more than one allocation may have; ask for at most {LARGEST_ALLOCATION}",
                 wish.addresses()
             );
-            return Err(Violation::new(wish.field(), rule));
+            return Err(Violation::new(wish.field(), &rule));
         }
         Ok(Self {
             kind: spec.kind,

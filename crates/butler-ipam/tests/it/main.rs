@@ -1,0 +1,4 @@
+//! Pools driven by random operations next to a naive model.
+
+mod model;
+mod setup;
