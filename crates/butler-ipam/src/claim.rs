@@ -15,7 +15,7 @@ use butler_api::butler::ip_allocation::{
     AllocationClusterReference, AllocationOwnerReference, AllocationType, IPAllocation,
     IPAllocationSpec, PinnedRange,
 };
-use butler_api::keys::{groups, labels, values};
+use butler_api::keys::{finalizers, groups, labels, values};
 use butler_api::name::{LabelValue, SUBDOMAIN_LENGTH};
 use butler_api::net::AddressRange;
 use butler_api::reference::LocalReference;
@@ -23,9 +23,6 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
 use crate::refusal::kind_text;
 use crate::request::TENANT_CLUSTER;
-
-/// On an `IPAllocation`: whoever claimed it may still use the addresses.
-const ADDRESSES_IN_USE: &str = "butler.butlerlabs.dev/addresses-in-use";
 
 /// Whether a claim is the one its owner starts with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -193,7 +190,7 @@ impl Claim {
         let mut allocation = IPAllocation::new(&self.name(), self.spec());
         allocation.metadata.namespace = Some(self.namespace.clone());
         allocation.metadata.labels = Some(self.labels());
-        allocation.metadata.finalizers = Some(vec![ADDRESSES_IN_USE.to_owned()]);
+        allocation.metadata.finalizers = Some(vec![finalizers::ADDRESSES_IN_USE.to_owned()]);
         allocation.metadata.owner_references = self.owner_reference().map(|owner| vec![owner]);
         allocation
     }
@@ -296,7 +293,7 @@ pub fn let_go(allocation: &IPAllocation) -> Option<IPAllocation> {
         .finalizers
         .iter()
         .flatten()
-        .any(|finalizer| finalizer == ADDRESSES_IN_USE);
+        .any(|finalizer| finalizer == finalizers::ADDRESSES_IN_USE);
     if metadata.deletion_timestamp.is_none() || !in_use {
         return None;
     }

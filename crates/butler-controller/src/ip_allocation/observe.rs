@@ -113,8 +113,8 @@ fn sight(allocation: &IPAllocation, claimant: &Claimant, caches: &Caches) -> Poo
     let book = book::open(layout, &around);
     if let Some(range) = claimant.committed {
         let mut held = book.held();
-        let taken = held
-            .find(|(held, holder)| held.overlaps(&range) && holder.allocation != claimant.uid);
+        let taken =
+            held.find(|(held, holder)| held.overlaps(&range) && holder.allocation != claimant.uid);
         return taken.map_or(PoolSight::MayGrant, |(_, holder)| {
             PoolSight::Lost(holder.owner.to_string())
         });
@@ -136,6 +136,8 @@ fn has_room(pool: &NetworkPool, layout: &Layout, claimant: &Claimant) -> bool {
     let status = pool.status.as_ref();
     // A pool that has not counted yet will.
     let largest = status.and_then(|status| status.largest_free_block);
-    let largest = largest.map_or(u32::MAX, |largest| u32::try_from(largest).unwrap_or_default());
+    let largest = largest.map_or(u32::MAX, |largest| {
+        u32::try_from(largest).unwrap_or_default()
+    });
     !refused && count <= largest
 }

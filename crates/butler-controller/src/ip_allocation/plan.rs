@@ -152,11 +152,7 @@ fn refers(pool: &str, what: &str) -> String {
     format!("spec.poolRef: the NetworkPool {pool} {what}")
 }
 
-fn granted(
-    before: IPAllocationStatus,
-    range: &AddressRange,
-    now: Timestamp,
-) -> IPAllocationStatus {
+fn granted(before: IPAllocationStatus, range: &AddressRange, now: Timestamp) -> IPAllocationStatus {
     let allocated_at = || Some(Time(whole_seconds(now)));
     let granted_by = || Some(GRANTED_BY.to_owned());
     IPAllocationStatus {

@@ -52,7 +52,10 @@ impl Claimant {
             users,
             phase: status.and_then(|status| status.phase),
             committed: status.and_then(|status| {
-                let ends = status.start_address.as_deref().zip(status.end_address.as_deref())?;
+                let ends = status
+                    .start_address
+                    .as_deref()
+                    .zip(status.end_address.as_deref())?;
                 AddressRange::from_texts(ends.0, ends.1).ok()
             }),
         }

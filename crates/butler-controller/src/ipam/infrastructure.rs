@@ -25,9 +25,11 @@ impl Projection for ServiceAddresses {
     }
 
     fn project(object: Value) -> Result<Self, serde_json::Error> {
-        Ok(Self(texts(&object, "/status/loadBalancer/ingress", |entry| {
-            entry["ip"].as_str()
-        })))
+        Ok(Self(texts(
+            &object,
+            "/status/loadBalancer/ingress",
+            |entry| entry["ip"].as_str(),
+        )))
     }
 }
 
@@ -74,7 +76,10 @@ fn texts(object: &Value, list: &str, text: fn(&Value) -> Option<&str>) -> Vec<Ip
 }
 
 /// Every address of a network that the management cluster uses, once each, with all that have it.
-pub(crate) fn in_use(caches: &Caches, network: &Cidr) -> BTreeMap<IpAddr, InfrastructureAllocation> {
+pub(crate) fn in_use(
+    caches: &Caches,
+    network: &Cidr,
+) -> BTreeMap<IpAddr, InfrastructureAllocation> {
     let mut found = BTreeMap::new();
     for service in caches.store::<ServiceAddresses>().list() {
         let reference = namespaced(&service.facts.key);

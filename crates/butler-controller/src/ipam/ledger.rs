@@ -221,7 +221,10 @@ impl Ledger {
                 edits.add(&slice, entry);
             }
         }
-        edits.changed.values_mut().for_each(|(page, _)| page.recorded += 1);
+        edits
+            .changed
+            .values_mut()
+            .for_each(|(page, _)| page.recorded += 1);
         let mut writes = edits.writes(pool);
         writes.reverse();
         writes

@@ -99,11 +99,8 @@ pub(crate) fn ledger(pool: &ObjectKey, caches: &Caches) -> (Ledger, Option<Strin
     let cached = caches.store::<CachedPage>().list();
     let of_pool = cached.iter().filter(|page| page.value.pool == *pool);
     let mut unreadable = None;
-    let readable = of_pool.filter_map(|page| {
-        pages::page(page)
-            .map_err(|why| unreadable = Some(why))
-            .ok()
-    });
+    let readable =
+        of_pool.filter_map(|page| pages::page(page).map_err(|why| unreadable = Some(why)).ok());
     let ledger = Ledger::new(readable);
     (ledger, unreadable)
 }
@@ -186,7 +183,10 @@ fn quotas(
         .collect();
     for (reference, owner, kind) in asking {
         let most = clusters
-            .get(&ObjectKey::namespaced(&reference.namespace, &reference.name))
+            .get(&ObjectKey::namespaced(
+                &reference.namespace,
+                &reference.name,
+            ))
             .and_then(|cluster| providers.get(&provider_of(caches, &cluster.value)))
             .and_then(|provider| {
                 let network = provider.value.0.spec.network.as_ref()?;

@@ -2,11 +2,9 @@
 //!
 //! Watched kinds only: what is not watched is left to Kubernetes' own garbage collection, by owner references.
 
-use butler_api::{
-    butler::{
-        ip_allocation::IPAllocation, load_balancer_request::LoadBalancerRequest,
-        machine_request::MachineRequest, tenant_cluster::TenantCluster,
-    },
+use butler_api::butler::{
+    ip_allocation::IPAllocation, load_balancer_request::LoadBalancerRequest,
+    machine_request::MachineRequest, tenant_cluster::TenantCluster,
 };
 use butler_runtime::{
     cache::{AnyStore, Caches, Metadata},

@@ -47,7 +47,9 @@ impl CachedPage {
 }
 
 /// A page as the API server has it.
-pub(crate) fn from_body(body: Value) -> Result<(ObjectKey, Result<Page, String>), serde_json::Error> {
+pub(crate) fn from_body(
+    body: Value,
+) -> Result<(ObjectKey, Result<Page, String>), serde_json::Error> {
     let facts = Facts::of(&body);
     let value = CachedPage::project(body)?;
     Ok((value.pool.clone(), page(&Cached { facts, value })))
@@ -57,8 +59,12 @@ pub(crate) fn from_body(body: Value) -> Result<(ObjectKey, Result<Page, String>)
 pub(crate) fn page(cached: &Cached<CachedPage>) -> Result<Page, String> {
     let facts = &cached.facts;
     let content = cached.value.content.clone();
-    let content = content
-        .map_err(|error| format!("the NetworkPoolLedger {} cannot be read: {error}", facts.key))?;
+    let content = content.map_err(|error| {
+        format!(
+            "the NetworkPoolLedger {} cannot be read: {error}",
+            facts.key
+        )
+    })?;
     Ok(Page {
         key: facts.key.clone(),
         uid: facts.uid.clone(),

@@ -140,5 +140,7 @@ impl Reconciler for NetworkPoolReconciler {
 
 fn present(pools: &Store<Whole<NetworkPool>>, key: &ObjectKey) -> Vec<ObjectKey> {
     let pool = pools.get(key);
-    pool.map(|pool| pool.facts.key.clone()).into_iter().collect()
+    pool.map(|pool| pool.facts.key.clone())
+        .into_iter()
+        .collect()
 }

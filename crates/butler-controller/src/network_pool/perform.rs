@@ -54,7 +54,9 @@ async fn write(pool: &NetworkPool, page: &PageWrite, context: &Context) -> Resul
             context.api().replace(&kind(), &page.key, body).await
         }
     };
-    written.map(drop).map_err(|error| overtaken(error, &page.key))
+    written
+        .map(drop)
+        .map_err(|error| overtaken(error, &page.key))
 }
 
 /// Somebody else was faster: the cache will show what they wrote, and the next plan is made from it.

@@ -69,7 +69,7 @@ pub(super) fn plan(
         }
         return plan;
     }
-    grant(told)
+    grant(told, promised(world))
 }
 
 /// What a plan is told from.
@@ -138,8 +138,7 @@ fn superfluous_pages(around: &Surroundings, deleting: bool) -> Vec<Effect> {
 }
 
 /// Grants what is asked for, first come first served: the numbers first, the ledger once the numbers are public.
-fn grant(mut told: Picture<'_>) -> Plan<NetworkPoolStatus, Effect> {
-    let promised = promised(told.pool, told.revision);
+fn grant(mut told: Picture<'_>, promised: Option<u128>) -> Plan<NetworkPoolStatus, Effect> {
     let mut allocated = told.book.numbers().allocated;
     let mut grants = Vec::new();
     let mut pages = BTreeSet::new();
@@ -172,13 +171,10 @@ fn grant(mut told: Picture<'_>) -> Plan<NetworkPoolStatus, Effect> {
 /// How many addresses the status lets be allocated, if it speaks of a ledger that is yet to be written.
 ///
 /// A status that speaks of the ledger as it is, or as it was, promises nothing: it may be lowered by a write on its way.
-fn promised(pool: &NetworkPool, revision: i64) -> Option<u128> {
-    let status = pool.status.as_ref()?;
-    let speaks_of = status.ledger_revision?;
-    let allocated = status.allocated_ips.filter(|_| speaks_of > revision)?;
-    // The status cannot count further.
-    let unlimited = allocated == i32::MAX;
-    Some(if unlimited { u128::MAX } else { u128::try_from(allocated).ok()? })
+fn promised(world: &World) -> Option<u128> {
+    let promise = world.promised.as_ref();
+    let promise = promise.filter(|promise| promise.revision > world.around.ledger.revision());
+    promise.map(|promise| promise.allocated)
 }
 
 /// The allocations that wait for addresses, in their turn.

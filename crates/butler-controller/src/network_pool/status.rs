@@ -109,7 +109,10 @@ pub(super) fn of(
             reasons::UTILIZATION_BELOW_THRESHOLD
         };
         let words = if reached { "at least" } else { "less than" };
-        let message = format!("{words} {} percent of the addresses are in use", tier.percent);
+        let message = format!(
+            "{words} {} percent of the addresses are in use",
+            tier.percent
+        );
         conditions = conditions.say(tier.condition, reached, reason, message);
     }
     let conditions = conditions.finish();
@@ -202,14 +205,8 @@ fn utilization(numbers: &Numbers) -> u128 {
 }
 
 /// Tells of the highest tier when it is reached, and of the return when all are left.
-fn capacity_note(
-    before: &[Condition],
-    after: &[Condition],
-) -> Option<Note> {
-    let highest = TIERS
-        .iter()
-        .rev()
-        .find(|tier| holds(after, tier.condition));
+fn capacity_note(before: &[Condition], after: &[Condition]) -> Option<Note> {
+    let highest = TIERS.iter().rev().find(|tier| holds(after, tier.condition));
     match highest {
         Some(tier) if !holds(before, tier.condition) => {
             let message = format!(

@@ -34,8 +34,8 @@ use k8s_openapi::api::core::v1::Secret;
 
 use crate::projections::{NetworkPoolFacts, TenantClusterFacts};
 pub use credentials::CredentialsShape;
-pub(crate) use observe::{provider_of, users};
 pub use observe::{Usage, World};
+pub(crate) use observe::{provider_of, users};
 
 /// The controller of [`ProviderConfig`].
 #[derive(Debug, Default)]

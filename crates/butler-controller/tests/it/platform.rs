@@ -56,7 +56,11 @@ impl Platform {
                     ProviderConfigReconciler::default(),
                     ControllerSettings::default(),
                 );
-                metrics::register(manager.metrics(), manager.caches(), &std::sync::Arc::default());
+                metrics::register(
+                    manager.metrics(),
+                    manager.caches(),
+                    &std::sync::Arc::default(),
+                );
                 started.send(manager.metrics().clone()).ok();
                 manager
                     .run(ManagerOptions::default(), Shutdown::new())

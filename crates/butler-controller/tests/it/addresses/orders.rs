@@ -57,11 +57,7 @@ fn allocation(name: &str, pool: &str, wish: Value) -> Value {
     spec.as_object_mut()
         .unwrap()
         .extend(wish.as_object().unwrap().clone());
-    scene::object(
-        &allocation_kind(),
-        &system(name),
-        json!({ "spec": spec }),
-    )
+    scene::object(&allocation_kind(), &system(name), json!({ "spec": spec }))
 }
 
 /// A world with a cluster, the pools, and as many replicas of each controller.
