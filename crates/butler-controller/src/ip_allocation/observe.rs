@@ -18,7 +18,7 @@ use crate::ipam::{
     book::{self, Refused},
     claimant::Claimant,
     ledger::Ledger,
-    observe::{ledger, pool_of, surroundings},
+    observe::{layout, ledger, pool_of, surroundings},
     owners::{self, Presence},
     pages::{self, CachedPage},
 };
@@ -100,7 +100,7 @@ fn sight(allocation: &IPAllocation, claimant: &Claimant, caches: &Caches) -> Poo
     if pool.metadata.deletion_timestamp.is_some() {
         return PoolSight::Deleting;
     }
-    let Ok(layout) = Layout::of(&pool.spec) else {
+    let Ok(layout) = layout(pool) else {
         return PoolSight::Invalid;
     };
     if claimant.committed.is_none() && has_room(pool, &layout, claimant) {

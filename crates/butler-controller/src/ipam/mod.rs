@@ -18,3 +18,16 @@ pub(crate) mod ledger;
 pub(crate) mod observe;
 pub(crate) mod owners;
 pub(crate) mod pages;
+
+/// As many names or ranges as fit into a sentence.
+const SHOWN: usize = 3;
+
+/// Up to a few of them, and how many more there are.
+pub(crate) fn some<T: AsRef<str>>(texts: &[T]) -> String {
+    let shown: Vec<_> = texts.iter().take(SHOWN).map(AsRef::as_ref).collect();
+    let shown = shown.join(", ");
+    match texts.len().saturating_sub(SHOWN) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
+}

@@ -14,7 +14,7 @@ use butler_api::{
     keys::annotations,
     net::{AddressRange, Cidr, parse_address},
 };
-use butler_ipam::{Layout, Owner, overlap};
+use butler_ipam::{Layout, Owner, Violation, overlap};
 use butler_runtime::{
     cache::{Caches, Whole},
     object::ObjectKey,
@@ -86,6 +86,23 @@ pub(crate) fn surroundings(pool: &NetworkPool, layout: &Layout, caches: &Caches)
     }
 }
 
+/// The name of a pool becomes a label of ledgers and allocations.
+const LONGEST_NAME: usize = 63;
+
+/// What a pool's manifest means, or everything that is wrong with it.
+pub(crate) fn layout(pool: &NetworkPool) -> Result<Layout, Vec<Violation>> {
+    let layout = Layout::of(&pool.spec);
+    if pool.name_any().len() <= LONGEST_NAME {
+        return layout;
+    }
+    let mut violations = layout.err().unwrap_or_default();
+    violations.push(Violation {
+        field: "metadata.name".to_owned(),
+        rule: format!("must be at most {LONGEST_NAME} characters: it becomes a label"),
+    });
+    Err(violations)
+}
+
 /// The pool an allocation asks.
 pub(crate) fn pool_of(allocation: &IPAllocation) -> ObjectKey {
     ObjectKey {
@@ -96,8 +113,8 @@ pub(crate) fn pool_of(allocation: &IPAllocation) -> ObjectKey {
 
 /// The ledger of a pool, and why it cannot be read in full if it cannot.
 pub(crate) fn ledger(pool: &ObjectKey, caches: &Caches) -> (Ledger, Option<String>) {
-    let cached = caches.store::<CachedPage>().list();
-    let of_pool = cached.iter().filter(|page| page.value.pool == *pool);
+    let pages = caches.store::<CachedPage>().list();
+    let of_pool = pages.iter().filter(|page| page.value.pool == *pool);
     let mut unreadable = None;
     let readable =
         of_pool.filter_map(|page| pages::page(page).map_err(|why| unreadable = Some(why)).ok());
@@ -106,7 +123,11 @@ pub(crate) fn ledger(pool: &ObjectKey, caches: &Caches) -> (Ledger, Option<Strin
 }
 
 /// Addresses that other pools of the same network give out too.
-fn shared(pool: &NetworkPool, layout: &Layout, caches: &Caches) -> Vec<(AddressRange, String)> {
+pub(crate) fn shared(
+    pool: &NetworkPool,
+    layout: &Layout,
+    caches: &Caches,
+) -> Vec<(AddressRange, String)> {
     let key = ObjectKey::of(pool);
     let pools = caches.store::<Whole<NetworkPool>>().list();
     let others = pools.iter().map(|other| &other.value.0);

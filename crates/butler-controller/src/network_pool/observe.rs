@@ -19,7 +19,7 @@ use serde_json::Value;
 
 use crate::ipam::{
     ledger::Ledger,
-    observe::{Surroundings, surroundings},
+    observe::{Surroundings, layout, surroundings},
     pages::from_body,
 };
 
@@ -46,7 +46,7 @@ pub(super) struct Promise {
 }
 
 pub(super) async fn observe(pool: &NetworkPool, context: &Context) -> Result<World, Failure> {
-    let layout = Layout::of(&pool.spec);
+    let layout = layout(pool);
     let caches = context.caches();
     let mut around = match &layout {
         Ok(layout) => surroundings(pool, layout, caches),

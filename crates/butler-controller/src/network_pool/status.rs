@@ -13,7 +13,7 @@ use butler_runtime::{
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
-use crate::ipam::observe::Surroundings;
+use crate::ipam::{observe::Surroundings, some};
 
 /// From these utilizations on, in percent, a pool complains.
 const TIERS: [Tier; 3] = [
@@ -35,8 +35,6 @@ const TIERS: [Tier; 3] = [
 ];
 /// As many addresses of the management cluster as are listed; all are counted.
 const INFRASTRUCTURE_LISTED: usize = 1000;
-/// As many names or ranges as fit into a sentence.
-const SHOWN: usize = 3;
 
 struct Tier {
     percent: u128,
@@ -185,16 +183,6 @@ fn disjoint(around: &Surroundings) -> Finding {
         some(&shared)
     );
     Finding::new(false, reasons::OVERLAPS, message)
-}
-
-/// Up to a few of them, and how many more there are.
-fn some<T: AsRef<str>>(texts: &[T]) -> String {
-    let shown: Vec<_> = texts.iter().take(SHOWN).map(AsRef::as_ref).collect();
-    let shown = shown.join(", ");
-    match texts.len().saturating_sub(SHOWN) {
-        0 => shown,
-        more => format!("{shown} and {more} more"),
-    }
 }
 
 /// How much of what can be given out is in use, by whomever, in percent.
