@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod admission;
 #[cfg(test)]
+mod admission_pools;
+#[cfg(test)]
 mod command_line;
 #[cfg(test)]
 mod fleet;
