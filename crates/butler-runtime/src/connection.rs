@@ -13,7 +13,8 @@ use kube::{
     client::{Body, ClientBuilder, ConfigExt, retry::RetryPolicy},
 };
 use tower::{BoxError, ServiceBuilder, retry::RetryLayer};
-use tower_http::trace::TraceLayer;
+use tower_http::trace::{DefaultOnFailure, TraceLayer};
+use tracing::Level;
 
 /// A client for a configuration. What to do with a proxy is left to kube, which says so if it was built without.
 pub(crate) fn client(config: Config) -> Result<Client, Error> {
@@ -35,7 +36,8 @@ pub(crate) fn client(config: Config) -> Result<Client, Error> {
         .option_layer(retry)
         .option_layer(config.auth_layer()?)
         .layer(config.extra_headers_layer()?)
-        .layer(TraceLayer::new_for_http())
+        // Whoever made the request says what its failure means.
+        .layer(TraceLayer::new_for_http().on_failure(DefaultOnFailure::new().level(Level::DEBUG)))
         .map_err(BoxError::from)
         .service(http);
     Ok(ClientBuilder::new(service, config.default_namespace).build())
