@@ -6,3 +6,11 @@
 //! Must not: speak to Kubernetes. Whoever uses this crate decides which machines there should be.
 
 pub mod cloud_config;
+mod command;
+pub mod host;
+pub mod machine;
+pub mod network;
+mod runc;
+
+pub use command::Failure;
+pub use runc::ExecOutput;

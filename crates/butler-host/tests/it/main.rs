@@ -1,3 +1,5 @@
 //! Integration tests of the crate, one binary.
 
 mod cloud_config;
+mod host;
+mod scene;
