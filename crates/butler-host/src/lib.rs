@@ -8,6 +8,7 @@
 pub mod cloud_config;
 mod command;
 pub mod host;
+pub mod init;
 pub mod machine;
 pub mod network;
 mod runc;

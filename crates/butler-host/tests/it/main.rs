@@ -2,4 +2,5 @@
 
 mod cloud_config;
 mod host;
+mod init;
 mod scene;

@@ -1,23 +1,37 @@
 //! What the tests run inside of machines.
 //!
-//! `listen PORT WORDS` answers every connection with words; `connect ADDRESS:PORT` prints what it was answered.
+//! `init` is the first process; `listen PORT WORDS` answers every connection with words; `connect ADDRESS:PORT` prints what
+//! it was answered. Called `containerd` or `kubelet`, it stands in for them: it opens the socket, or waits to be ended.
 
 use std::{
+    fs,
     io::{self, Read as _, Write as _},
     net::{TcpListener, TcpStream},
+    os::unix::net::UnixListener,
+    path::Path,
     process::ExitCode,
     time::{Duration, Instant},
 };
 
+use butler_host::init::{self, InitConfig};
+
 const PATIENCE: Duration = Duration::from_secs(10);
 
 fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<String> = std::env::args().collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let done = match words.as_slice() {
-        ["listen", port, answer] => listen(port, answer),
-        ["connect", address] => connect(address),
-        _ => Err(io::Error::other("listen PORT WORDS | connect ADDRESS:PORT")),
+    let called = Path::new(words[0])
+        .file_name()
+        .and_then(|name| name.to_str());
+    let done = match (called, &words[1..]) {
+        (Some("containerd"), _) => stand_in_for_containerd(),
+        (Some("kubelet"), _) => stand_in_for_kubelet(),
+        (_, ["init"]) => init::run(&InitConfig::default()).map_err(io::Error::other),
+        (_, ["listen", port, answer]) => listen(port, answer),
+        (_, ["connect", address]) => connect(address),
+        _ => Err(io::Error::other(
+            "init | listen PORT WORDS | connect ADDRESS:PORT",
+        )),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -48,4 +62,21 @@ fn connect(address: &str) -> io::Result<()> {
     let mut answer = String::new();
     connection.read_to_string(&mut answer)?;
     io::stdout().write_all(answer.as_bytes())
+}
+
+fn stand_in_for_containerd() -> io::Result<()> {
+    let socket = Path::new("/run/containerd/containerd.sock");
+    fs::create_dir_all(socket.parent().unwrap_or(socket))?;
+    let _ = fs::remove_file(socket);
+    for connection in UnixListener::bind(socket)?.incoming() {
+        drop(connection?);
+    }
+    Ok(())
+}
+
+/// Its arguments are seen in `/proc`.
+fn stand_in_for_kubelet() -> io::Result<()> {
+    loop {
+        std::thread::park();
+    }
 }
