@@ -61,6 +61,10 @@ impl Program {
             .ok_or(Failure::Missing { program, package })
     }
 
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// The program with these arguments, not yet started and without input.
     pub(crate) fn command<A: AsRef<OsStr>>(
         &self,
@@ -101,7 +105,7 @@ impl Program {
 }
 
 /// The command as somebody would type it.
-pub(crate) fn describe(command: &Command) -> String {
+fn describe(command: &Command) -> String {
     let command = command.as_std();
     let name = Path::new(command.get_program())
         .file_name()

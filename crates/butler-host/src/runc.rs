@@ -8,8 +8,9 @@ use std::{
 };
 
 use serde::Deserialize;
+use tokio::process::Command;
 
-use crate::command::{Failure, Program, describe};
+use crate::command::{Failure, Program};
 
 /// `runc`, with its records in a directory of ours.
 #[derive(Clone, Debug)]
@@ -96,19 +97,25 @@ impl Runc {
 
     /// Makes a container that waits to be started. Its first process writes to the console; `log` takes `runc`'s own
     /// words, which would be lost in there.
+    ///
+    /// `lock` is held until `runc` has ended, also when this process is killed before: nobody else finds a container that
+    /// is still being made. A shell holds it, for what `runc` gets, the container may get.
     pub(crate) async fn create(
         &self,
         id: &str,
         bundle: &Path,
         console: File,
         log: &Path,
+        lock: File,
     ) -> Result<(), Failure> {
         // The log is appended to; what an earlier call said would be taken for this one's words.
         let _ = std::fs::remove_file(log);
-        let mut command = self
-            .program
-            .command(["--root".as_ref(), self.root.as_os_str()]);
+        let mut command = Command::new("/bin/sh");
         command
+            .args(["-c", "\"$@\" </dev/null; exit $?", "sh"])
+            .arg(self.program.path())
+            .arg("--root")
+            .arg(&self.root)
             .arg("--log")
             .arg(log)
             .args(["--log-format", "json", "create", "--bundle"])
@@ -117,7 +124,7 @@ impl Runc {
         let second = console
             .try_clone()
             .map_err(|source| self.program.start(source))?;
-        command.stdout(console).stderr(second);
+        command.stdin(lock).stdout(console).stderr(second);
         let status = command
             .status()
             .await
@@ -127,7 +134,7 @@ impl Runc {
         }
         let said = last_error(&std::fs::read_to_string(log).unwrap_or_default());
         Err(Failure::Exit {
-            command: describe(&command),
+            command: format!("runc create {id}"),
             words: said.unwrap_or_else(|| status.to_string()),
         })
     }

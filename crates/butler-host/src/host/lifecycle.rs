@@ -82,7 +82,7 @@ impl Host {
 
     /// Starts a machine; one that runs is left alone. From now on it is to run.
     pub async fn start(&self, name: &MachineName) -> Result<Machine, Error> {
-        let _lock = self.lock(name).await?;
+        let lock = self.lock(name).await?;
         let record = self.existing(name).await?;
         let spec = record.spec.clone();
         self.want(record, Wanted::Running).await?;
@@ -94,14 +94,14 @@ impl Host {
                 self.runc("start", name, self.runc.start(name.as_str()))
                     .await?;
             }
-            Some(Status::Creating | Status::Stopped) | None => self.boot(&spec).await?,
+            Some(Status::Creating | Status::Stopped) | None => self.boot(&spec, &lock).await?,
         }
         self.get(name)
             .await?
             .ok_or_else(|| Error::NotFound { name: name.clone() })
     }
 
-    async fn boot(&self, spec: &MachineSpec) -> Result<(), Error> {
+    async fn boot(&self, spec: &MachineSpec, lock: &Lock) -> Result<(), Error> {
         let name = &spec.name;
         let id = name.as_str();
         // Completes what an interrupted create has left undone.
@@ -130,7 +130,8 @@ impl Host {
             .await?;
         let bundle = directory.bundle();
         let log = bundle.join("runc.log");
-        let created = self.runc.create(id, &bundle, console, &log).await;
+        let lock = lock.share().file("share the lock of", &directory.path)?;
+        let created = self.runc.create(id, &bundle, console, &log, lock).await;
         if created.is_err() {
             // What runc leaves of a failed attempt would be in the way of the next; its words matter more.
             let _ = self.runc.delete(id).await;
@@ -220,7 +221,10 @@ impl Host {
             Ok(None) => (None, Some("it was half made".to_owned())),
             Err(error) => (None, Some(error.to_string())),
         };
-        let running = container.filter(|container| container.status == Status::Running);
+        let running = container.filter(|container| match container.status {
+            Status::Running | Status::Pausing | Status::Paused => true,
+            Status::Creating | Status::Created | Status::Stopped => false,
+        });
         let state = match (broken, running) {
             (Some(reason), _) => MachineState::Broken { reason },
             (None, Some(container)) => MachineState::Running { pid: container.pid },

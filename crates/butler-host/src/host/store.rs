@@ -48,7 +48,14 @@ pub(super) struct NetworkRecord {
 /// Who works on something; let go when dropped, and by the kernel when the process ends.
 #[derive(Debug)]
 pub(super) struct Lock {
-    _file: File,
+    file: File,
+}
+
+impl Lock {
+    /// The same lock once more: it is let go when both are.
+    pub(super) fn share(&self) -> io::Result<File> {
+        self.file.try_clone()
+    }
 }
 
 /// The state directory.
@@ -205,7 +212,7 @@ impl Store {
             .open(&path)
             .file("open the lock", &path)?;
         file.lock().file("wait for the lock", &path)?;
-        Ok(Lock { _file: file })
+        Ok(Lock { file })
     }
 }
 

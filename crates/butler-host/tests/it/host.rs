@@ -1,6 +1,6 @@
 //! Real machines on this host.
 
-use std::{error::Error as _, fs, process::Command, time::Duration};
+use std::{error::Error as _, fs, path::Path, process::Command, time::Duration};
 
 use butler_host::{
     cloud_config::MetaData,
@@ -285,6 +285,53 @@ async fn a_machine_that_was_half_made_is_completed_or_deleted() {
         Err(Error::Record { .. })
     ));
     host.delete(&spec.name).await.unwrap();
+    scene.finish().await;
+}
+
+#[tokio::test]
+async fn whenever_the_process_is_killed_the_machine_is_made_once() {
+    needs_a_host!();
+    let scene = Scene::new().await;
+    let host = &scene.host;
+    let state = &scene.config.state_directory;
+    let spec = scene.machine("victim", 10, "exec sleep infinity");
+    let machine = scene.machine_directory("victim");
+    let namespace = format!("/run/netns/butler-{}.victim", scene.config.cluster);
+    let bridge = scene.config.network.bridge.as_str();
+    for milestone in [
+        // Only the first of them makes the bridge.
+        Path::new("/sys/class/net").join(bridge),
+        machine.join("machine.json"),
+        machine.join("disk.new"),
+        machine.join("disk"),
+        namespace.into(),
+        machine.join("bundle/config.json"),
+        state.join("runc/victim"),
+        state.join("runc/victim/state.json"),
+    ] {
+        let mut maker = Command::new(env!("CARGO_BIN_EXE_butler-host-test-machine"))
+            .arg("make")
+            .arg(state)
+            .args([scene.config.cluster.as_str(), bridge])
+            .arg(scene.config.network.address.to_string())
+            .arg(serde_json::to_string(&spec).unwrap())
+            .spawn()
+            .unwrap();
+        while !milestone.exists() && maker.try_wait().unwrap().is_none() {
+            std::thread::yield_now();
+        }
+        assert!(milestone.exists(), "{milestone:?} was never there");
+        maker.kill().unwrap();
+        maker.wait().unwrap();
+
+        host.create(spec.clone()).await.unwrap();
+        let started = host.start(&spec.name).await;
+        let started = started.map_err(|error| format!("{milestone:?}: {}", chain(&error)));
+        pid(&started.unwrap().state);
+        assert_eq!(output(host, "victim", "hostname").await, "victim");
+        assert_eq!(host.list().await.unwrap().len(), 1);
+        host.delete(&spec.name).await.unwrap();
+    }
     scene.finish().await;
 }
 

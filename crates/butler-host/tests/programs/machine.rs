@@ -1,7 +1,8 @@
 //! What the tests run inside of machines.
 //!
 //! `init` is the first process; `listen PORT WORDS` answers every connection with words; `connect ADDRESS:PORT` prints what
-//! it was answered. Called `containerd` or `kubelet`, it stands in for them: it opens the socket, or waits to be ended.
+//! it was answered; `make STATE CLUSTER BRIDGE ADDRESS SPECIFICATION` makes and starts a
+//! machine, on the host. Called `containerd` or `kubelet`, it stands in for them: it opens the socket, or waits to be ended.
 
 use std::{
     fs,
@@ -13,7 +14,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use butler_host::init::{self, InitConfig};
+use butler_host::{
+    host::{Host, HostConfig},
+    init::{self, InitConfig},
+    machine::MachineSpec,
+    network::NetworkSpec,
+};
 
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -27,10 +33,13 @@ fn main() -> ExitCode {
         (Some("containerd"), _) => stand_in_for_containerd(),
         (Some("kubelet"), _) => stand_in_for_kubelet(),
         (_, ["init"]) => init::run(&InitConfig::default()).map_err(io::Error::other),
+        (_, ["make", directory, cluster, bridge, address, spec]) => {
+            make([directory, cluster, bridge, address], spec)
+        }
         (_, ["listen", port, answer]) => listen(port, answer),
         (_, ["connect", address]) => connect(address),
         _ => Err(io::Error::other(
-            "init | listen PORT WORDS | connect ADDRESS:PORT",
+            "init | make … | listen PORT WORDS | connect ADDRESS:PORT",
         )),
     };
     match done {
@@ -40,6 +49,28 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// A process of its own on the host, which can be killed.
+fn make([directory, cluster, bridge, address]: [&str; 4], spec: &str) -> io::Result<()> {
+    let spec: MachineSpec = serde_json::from_str(spec)?;
+    let config = HostConfig {
+        state_directory: directory.into(),
+        cluster: cluster.parse().map_err(io::Error::other)?,
+        network: NetworkSpec {
+            bridge: bridge.parse().map_err(io::Error::other)?,
+            address: address.parse().map_err(io::Error::other)?,
+        },
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    runtime.block_on(async {
+        let host = Host::open(config).map_err(io::Error::other)?;
+        let name = host.create(spec).await.map_err(io::Error::other)?.name;
+        host.start(&name).await.map_err(io::Error::other)?;
+        Ok(())
+    })
 }
 
 fn listen(port: &str, answer: &str) -> io::Result<()> {
