@@ -30,6 +30,9 @@ use crate::{
 use error::FileContext as _;
 use store::{NetworkRecord, Store};
 
+/// How long a machine may take to end by itself, unless the caller knows better.
+pub const DEFAULT_GRACE: Duration = Duration::from_secs(20);
+
 /// File with the variables of a machine, in its seed.
 pub(crate) const SEED_META_DATA: &str = "meta-data.json";
 /// File with the user data of a machine, in its seed; written last.
@@ -340,9 +343,6 @@ impl Host {
         }
     }
 }
-
-/// How long a machine may take to end by itself, unless the caller knows better.
-pub const DEFAULT_GRACE: Duration = Duration::from_secs(20);
 
 fn tail(text: &str, count: usize) -> String {
     let lines: Vec<&str> = text.split_inclusive('\n').collect();

@@ -7,10 +7,9 @@ use butler_host::{
     host::{Host, Seed},
     machine::{Bind, MachineSpec},
 };
-use butler_testkit::{requires, skip};
 use pretty_assertions::assert_eq;
 
-use crate::scene::{Scene, TOOL};
+use crate::scene::{Scene, TOOL, needs_a_host, output};
 
 const GRACE: Duration = Duration::from_secs(30);
 
@@ -41,16 +40,6 @@ runcmd:
 - echo success > /run/cluster-api/bootstrap-success.complete
 ntp: {enabled: true}
 "#;
-
-async fn output(host: &Host, spec: &MachineSpec, line: &str) -> String {
-    let output = host
-        .exec(&spec.name, &["sh", "-c", line])
-        .await
-        .expect("a running machine");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.success(), "{line}: {said}");
-    output.text().trim().to_owned()
-}
 
 /// Until a condition of the shell holds inside of the machine.
 async fn until(host: &Host, spec: &MachineSpec, condition: &str) {
@@ -89,7 +78,7 @@ fn node(scene: &Scene) -> MachineSpec {
 
 #[tokio::test]
 async fn a_machine_becomes_a_node_and_stays_one() {
-    requires!(skip::root(), skip::command("runc"), skip::command("ip"));
+    needs_a_host!();
     let scene = Scene::new().await;
     let host = &scene.host;
     let spec = node(&scene);
@@ -99,7 +88,7 @@ async fn a_machine_becomes_a_node_and_stays_one() {
     // It boots first and is told what to do later.
     until(host, &spec, "test -S /run/containerd/containerd.sock").await;
     let propagation = "grep -cE '^([^ ]+ ){4}/ .* shared:' /proc/1/mountinfo";
-    assert_eq!(output(host, &spec, propagation).await, "1");
+    assert_eq!(output(host, "node", propagation).await, "1");
     let seed = Seed {
         user_data: USER_DATA.as_bytes().to_vec(),
         meta_data: MetaData::new(spec.id.as_str(), "node"),
@@ -115,7 +104,7 @@ async fn a_machine_becomes_a_node_and_stays_one() {
     assert_eq!(
         output(
             host,
-            &spec,
+            "node",
             "cat /run/kubeadm/join.yaml; stat -c %a:%U /run/kubeadm/join.yaml"
         )
         .await,
@@ -124,22 +113,27 @@ async fn a_machine_becomes_a_node_and_stays_one() {
     assert_eq!(
         output(
             host,
-            &spec,
+            "node",
             "stat -c %a:%U:%G /run/cluster-api/placeholder; tail -n 1 /etc/hosts"
         )
         .await,
         "644:daemon:daemon\n# appended"
     );
     assert_eq!(
-        output(host, &spec, "tr '\\0' ' ' < /proc/$(pidof kubelet)/cmdline").await,
+        output(
+            host,
+            "node",
+            "tr '\\0' ' ' < /proc/$(pidof kubelet)/cmdline"
+        )
+        .await,
         "kubelet --bootstrap-kubeconfig=/etc/kubernetes/bootstrap-kubelet.conf \
          --kubeconfig=/etc/kubernetes/kubelet.conf --config=/var/lib/kubelet/config.yaml --node-ip=10.213.7.10 --v=1"
     );
 
     // What dies comes back.
     for service in ["kubelet", "containerd"] {
-        let first = output(host, &spec, &format!("pidof {service}")).await;
-        output(host, &spec, &format!("kill -9 {first}")).await;
+        let first = output(host, "node", &format!("pidof {service}")).await;
+        output(host, "node", &format!("kill -9 {first}")).await;
         until(
             host,
             &spec,
@@ -148,7 +142,7 @@ async fn a_machine_becomes_a_node_and_stays_one() {
         .await;
     }
     // What nobody waits for is waited for.
-    output(host, &spec, "for i in 1 2 3 4 5; do (true &) ; done").await;
+    output(host, "node", "for i in 1 2 3 4 5; do (true &) ; done").await;
     until(host, &spec, "! grep -q \"^State:.Z\" /proc/[0-9]*/status").await;
 
     host.stop(&spec.name, GRACE).await.unwrap();
@@ -190,13 +184,13 @@ async fn a_machine_becomes_a_node_and_stays_one() {
         "pidof kubelet && test $(wc -l < /var/lib/boots) = 2",
     )
     .await;
-    assert_eq!(output(host, &spec, "cat /var/lib/joins").await, "joined");
+    assert_eq!(output(host, "node", "cat /var/lib/joins").await, "joined");
     scene.finish().await;
 }
 
 #[tokio::test]
 async fn a_machine_that_goes_down_while_it_joins_does_not_join_twice() {
-    requires!(skip::root(), skip::command("runc"), skip::command("ip"));
+    needs_a_host!();
     let scene = Scene::new().await;
     let host = &scene.host;
     let spec = node(&scene);
@@ -220,7 +214,7 @@ async fn a_machine_that_goes_down_while_it_joins_does_not_join_twice() {
     {
         tokio::task::yield_now().await;
     }
-    assert_eq!(output(host, &spec, "cat /var/lib/joins").await, "joined");
+    assert_eq!(output(host, "node", "cat /var/lib/joins").await, "joined");
     scene.finish().await;
 }
 

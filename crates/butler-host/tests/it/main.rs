@@ -3,4 +3,5 @@
 mod cloud_config;
 mod host;
 mod init;
+mod interruption;
 mod scene;

@@ -4,6 +4,7 @@
 
 use std::{
     collections::BTreeSet,
+    error::Error as _,
     fs::{self, File},
     io::Write as _,
     path::{Path, PathBuf},
@@ -11,7 +12,7 @@ use std::{
 };
 
 use butler_host::{
-    host::{Host, HostConfig},
+    host::{Error, Host, HostConfig, MachineState},
     machine::{Bind, MachineSpec},
     network::NetworkSpec,
 };
@@ -20,6 +21,18 @@ use tempfile::TempDir;
 
 /// The program that tests run in machines, as machines see it.
 pub(crate) const TOOL: &str = "/opt/butler/bin/machine";
+
+/// Returns from a test, telling that it is skipped, on a machine that cannot have machines.
+macro_rules! needs_a_host {
+    () => {
+        butler_testkit::requires!(
+            butler_testkit::skip::root(),
+            butler_testkit::skip::command("runc"),
+            butler_testkit::skip::command("ip"),
+        );
+    };
+}
+pub(crate) use needs_a_host;
 
 /// A place to make machines in.
 pub(crate) struct Scene {
@@ -188,4 +201,39 @@ fn free_address() -> Ipv4Net {
                 .any(|route| route.contains(&range) || range.contains(route))
         })
         .expect("a free range in 10.213.0.0/16")
+}
+
+/// The first process of a machine, which must run.
+pub(crate) fn pid(state: &MachineState) -> u32 {
+    let running = match state {
+        MachineState::Running { pid } => Some(*pid),
+        MachineState::Stopped | MachineState::Broken { .. } => None,
+    };
+    assert!(running.is_some(), "it does not run: {state:?}");
+    running.unwrap_or_default()
+}
+
+/// All that an error says, down to its cause.
+pub(crate) fn chain(error: &Error) -> String {
+    let mut words = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        words = format!("{words}: {cause}");
+        source = cause.source();
+    }
+    words
+}
+
+/// What a line for the shell prints in a machine, where it must end well.
+pub(crate) async fn output(host: &Host, name: &str, line: &str) -> String {
+    let output = host
+        .exec(&name.parse().expect("name"), &["sh", "-c", line])
+        .await
+        .expect("a running machine");
+    assert!(
+        output.success(),
+        "{line}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    output.text().trim().to_owned()
 }
