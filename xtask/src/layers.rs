@@ -25,6 +25,7 @@ const LAYERS: &[(&str, Layer)] = &[
     ("butler-ipam", Layer::Domain),
     ("butler-pki", Layer::Domain),
     ("butler-assets", Layer::Adapter),
+    ("butler-host", Layer::Adapter),
     ("butler-runtime", Layer::Adapter),
     ("butler-controller", Layer::Application),
     ("butler", Layer::Binary),
