@@ -7,6 +7,7 @@
 mod binary;
 mod engine;
 mod fleet;
+mod ipam;
 mod laboratory;
 mod replica;
 mod report;
@@ -43,6 +44,8 @@ enum Measurement {
     Binary,
     /// A pass over an unchanged object
     Engine,
+    /// The book of an address pool: granting, giving back, opening
+    Ipam,
     /// Start of the API server that tests use
     Server,
     /// From one replica to the next
@@ -62,6 +65,7 @@ impl Measurement {
         match self {
             Self::Binary => binary::measure(),
             Self::Engine => engine::measure().await,
+            Self::Ipam => ipam::measure(),
             Self::Server => laboratory.server_start().await.map(|row| vec![row]),
             Self::Takeover => takeover::measure(laboratory).await,
             Self::Fleet => fleet::measure(laboratory).await,
