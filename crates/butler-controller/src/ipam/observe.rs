@@ -57,6 +57,21 @@ pub(crate) struct Share {
     pub(crate) elsewhere: u32,
 }
 
+impl Surroundings {
+    /// Allocations that have addresses which the ledger does not know: from before there was a ledger.
+    pub(crate) fn unrecorded(&self) -> impl Iterator<Item = &Claimant> {
+        let recorded: BTreeSet<_> = self
+            .ledger
+            .grants()
+            .map(|entry| (entry.uid.as_str(), entry.range))
+            .collect();
+        self.claimants.values().filter(move |claimant| {
+            let unrecorded = |range| !recorded.contains(&(claimant.uid.as_str(), range));
+            claimant.committed.is_some_and(unrecorded) && !claimant.has_released()
+        })
+    }
+}
+
 /// Reads the world around a pool from caches that [`crate::network_pool`] and [`crate::ip_allocation`] declare.
 pub(crate) fn surroundings(pool: &NetworkPool, layout: &Layout, caches: &Caches) -> Surroundings {
     let key = ObjectKey::of(pool);

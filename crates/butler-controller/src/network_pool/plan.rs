@@ -177,7 +177,7 @@ fn promised(world: &World) -> Option<u128> {
     promise.map(|promise| promise.allocated)
 }
 
-/// The allocations that wait for addresses, in their turn.
+/// The allocations that wait for addresses, in their turn; first those that have theirs from before there was a ledger.
 fn waiting(around: &Surroundings) -> Vec<&Claimant> {
     let granted: BTreeSet<_> = around
         .ledger
@@ -189,7 +189,7 @@ fn waiting(around: &Surroundings) -> Vec<&Claimant> {
         .values()
         .filter(|claimant| claimant.may_receive() && !granted.contains(claimant.uid.as_str()))
         .collect();
-    waiting.sort_by_key(|claimant| claimant.turn());
+    waiting.sort_by_key(|claimant| (claimant.committed.is_none(), claimant.turn()));
     waiting
 }
 
@@ -199,3 +199,10 @@ fn fitting(book: &Pool, claimant: &Claimant, around: &Surroundings) -> Option<Ad
         .committed
         .or_else(|| book::find(book, claimant, around).ok())
 }
+
+#[cfg(test)]
+#[path = "plan_standing_tests.rs"]
+mod standing_tests;
+#[cfg(test)]
+#[path = "plan_tests.rs"]
+mod tests;
