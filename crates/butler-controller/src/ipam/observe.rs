@@ -67,7 +67,7 @@ impl Surroundings {
             .collect();
         self.claimants.values().filter(move |claimant| {
             let unrecorded = |range| !recorded.contains(&(claimant.uid.as_str(), range));
-            claimant.committed.is_some_and(unrecorded) && !claimant.has_released()
+            claimant.has_addresses() && claimant.committed.is_some_and(unrecorded)
         })
     }
 }
@@ -75,30 +75,48 @@ impl Surroundings {
 /// Reads the world around a pool from caches that [`crate::network_pool`] and [`crate::ip_allocation`] declare.
 pub(crate) fn surroundings(pool: &NetworkPool, layout: &Layout, caches: &Caches) -> Surroundings {
     let key = ObjectKey::of(pool);
-    let (ledger, unreadable) = ledger(&key, caches);
+    let held = holdings(&key, caches);
+    Surroundings {
+        quotas: quotas(&held.claimants, &elsewhere(&key, caches), caches),
+        shared: shared(pool, layout, caches),
+        services: services(&key, caches),
+        infrastructure: infrastructure::in_use(caches, &layout.cidr()),
+        ..held
+    }
+}
+
+/// Who holds and who asks for addresses of a pool: all that can be known where its spec makes no sense.
+pub(crate) fn holdings(pool: &ObjectKey, caches: &Caches) -> Surroundings {
+    let (ledger, unreadable) = ledger(pool, caches);
     let allocations = caches.store::<Whole<IPAllocation>>().list();
-    let mut claimants = BTreeMap::new();
-    let mut elsewhere = BTreeMap::<(Owner, AllocationType), u32>::new();
-    for cached in &allocations {
-        let claimant = Claimant::of(&cached.value.0);
-        if pool_of(&cached.value.0) == key {
-            claimants.insert(claimant.uid.clone(), claimant);
-        } else if let Some(range) = &claimant.committed {
+    let of_pool = allocations
+        .iter()
+        .filter(|cached| pool_of(&cached.value.0) == *pool);
+    let claimants = of_pool.map(|cached| Claimant::of(&cached.value.0));
+    Surroundings {
+        claimants: claimants
+            .map(|claimant| (claimant.uid.clone(), claimant))
+            .collect(),
+        ledger,
+        unreadable,
+        ..Surroundings::default()
+    }
+}
+
+/// How many addresses of each type the owners of allocations have in other pools.
+fn elsewhere(pool: &ObjectKey, caches: &Caches) -> BTreeMap<(Owner, AllocationType), u32> {
+    let mut elsewhere = BTreeMap::<_, u32>::new();
+    for cached in &caches.store::<Whole<IPAllocation>>().list() {
+        let allocation = &cached.value.0;
+        let claimant = Claimant::of(allocation);
+        if let Some(range) = claimant.committed.filter(|_| pool_of(allocation) != *pool) {
             let count = elsewhere
                 .entry((claimant.owner(), claimant.spec.kind))
                 .or_default();
             *count = count.saturating_add(u32::try_from(range.count()).unwrap_or(u32::MAX));
         }
     }
-    Surroundings {
-        quotas: quotas(&claimants, &elsewhere, caches),
-        shared: shared(pool, layout, caches),
-        services: services(&key, caches),
-        infrastructure: infrastructure::in_use(caches, &layout.cidr()),
-        ledger,
-        unreadable,
-        claimants,
-    }
+    elsewhere
 }
 
 /// The pool an allocation asks.

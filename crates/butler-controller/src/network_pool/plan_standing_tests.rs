@@ -54,6 +54,31 @@ fn an_invalid_spec_lists_all_that_is_wrong_and_keeps_the_numbers() {
 }
 
 #[test]
+fn an_invalid_pool_takes_back_what_is_given_back_and_can_go() {
+    let mut pool = small();
+    pool.spec.cidr = "10.40.0.1/28".to_owned();
+    let mut shelf = Shelf::granting(&ObjectKey::of(&pool), &[("10.40.0.1", "gone")]);
+    let mut world = with(quiet(&pool), [asks("shop", 1, json!({ "count": 1 }))]);
+    world.gone.insert("gone-uid".to_owned());
+    world.around.ledger = shelf.ledger();
+    let withdrawing = plan(&pool, &world, at(10));
+    assert_eq!(withdrawing.effects.len(), 1);
+    shelf.write_all(&shelf.ledger().withdraw(
+        &ObjectKey::of(&pool),
+        &shelf.ledger().grants().cloned().collect(),
+    ));
+    world.around.ledger = shelf.ledger();
+    assert_eq!(plan(&pool, &world, at(11)).effects, []);
+    let pool = deleted(pool);
+    insta::assert_snapshot!(shown(&plan(&pool, &world, at(12))), @r#"
+    Ready=False ValidationFailed: spec.cidr: CIDR "10.40.0.1/28" is not valid: the address has bits beyond the prefix; did you mean 10.40.0.0/28?; correct it
+    remove rack.0a280000 at v2
+    "#);
+    world.around.ledger = Shelf::default().ledger();
+    assert_eq!(plan(&pool, &world, at(13)).next, Next::Done);
+}
+
+#[test]
 fn a_page_that_cannot_be_read_stops_everything() {
     let pool = deleted(small());
     let mut world = granting(quiet(&pool), &[("10.40.0.1", "gone")]);

@@ -577,7 +577,10 @@ fn addresses_from_before_there_was_a_ledger_stay_with_who_leaves_until_they_are_
     };
     let new = asks("new", 2, json!({ "count": 3 }));
     let world = with(quiet(&pool), [leaving("Allocated"), new.clone()]);
-    insta::assert_snapshot!(served(&pool, world), @"allocated 0 in 0, available 2, ledger 0");
+    insta::assert_snapshot!(served(&pool, world), @"
+    allocated 12 in 1, available 2, ledger 1
+    write rack.0a280000 (new): old=10.40.0.1-10.40.0.12
+    ");
     let world = with(quiet(&pool), [leaving("Released"), new]);
     insta::assert_snapshot!(served(&pool, world), @"
     allocated 3 in 1, available 11, ledger 1

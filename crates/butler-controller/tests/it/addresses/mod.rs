@@ -1,4 +1,7 @@
 //! Pools and allocations: no address is ever granted twice, none is lost.
 
+mod lives;
 mod orders;
+mod pools;
+mod scene;
 mod truth;
