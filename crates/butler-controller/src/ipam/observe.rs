@@ -3,11 +3,12 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     net::IpAddr,
+    sync::Arc,
 };
 
 use butler_api::{
     butler::{
-        ip_allocation::{AllocationType, IPAllocation},
+        ip_allocation::{AllocationType, IPAllocation, IPAllocationSpec},
         network_pool::{InfrastructureAllocation, NetworkPool},
         provider_config::{NetworkMode, ProviderConfig},
     },
@@ -16,7 +17,7 @@ use butler_api::{
 };
 use butler_ipam::{Layout, Owner, overlap};
 use butler_runtime::{
-    cache::{Caches, Whole},
+    cache::{Cached, Caches, Whole},
     object::ObjectKey,
 };
 use kube::ResourceExt;
@@ -40,6 +41,10 @@ pub(crate) struct Surroundings {
     pub(crate) claimants: BTreeMap<String, Claimant>,
     /// Addresses that other pools give out too, and which pools these are.
     pub(crate) shared: Vec<(AddressRange, String)>,
+    /// Addresses that allocations of other pools have although those pools do not give them out any more, and whose they are.
+    pub(crate) left_over: Vec<(AddressRange, String)>,
+    /// Networks of other pools whose latest spec their controller has not seen: it may still give out what it had before.
+    pub(crate) unsettled: Vec<AddressRange>,
     /// Gateways and name servers that providers name, and which providers these are.
     pub(crate) services: BTreeMap<IpAddr, String>,
     /// Addresses that the management cluster uses itself.
@@ -79,6 +84,8 @@ pub(crate) fn surroundings(pool: &NetworkPool, layout: &Layout, caches: &Caches)
     Surroundings {
         quotas: quotas(&held.claimants, &elsewhere(&key, caches), caches),
         shared: shared(pool, layout, caches),
+        left_over: left_over(pool, layout, caches),
+        unsettled: unsettled(pool, caches),
         services: services(&key, caches),
         infrastructure: infrastructure::in_use(caches, &layout.cidr()),
         ..held
@@ -138,19 +145,59 @@ pub(crate) fn ledger(pool: &ObjectKey, caches: &Caches) -> (Ledger, Option<Strin
     (ledger, unreadable)
 }
 
+/// The other pools of the same network.
+fn neighbours(pool: &NetworkPool, caches: &Caches) -> Vec<Arc<Cached<Whole<NetworkPool>>>> {
+    let key = ObjectKey::of(pool);
+    let mut pools = caches.store::<Whole<NetworkPool>>().list();
+    pools.retain(|other| other.facts.key != key && network(&other.value.0) == network(pool));
+    pools
+}
+
 /// Addresses that other pools of the same network give out too.
 fn shared(pool: &NetworkPool, layout: &Layout, caches: &Caches) -> Vec<(AddressRange, String)> {
-    let key = ObjectKey::of(pool);
-    let pools = caches.store::<Whole<NetworkPool>>().list();
-    let others = pools.iter().map(|other| &other.value.0);
+    let others = neighbours(pool, caches);
     others
-        .filter(|other| ObjectKey::of(*other) != key && network(other) == network(pool))
-        .filter_map(|other| Some((other, Layout::of(&other.spec).ok()?)))
+        .iter()
+        .filter_map(|other| Some((other, Layout::of(&other.value.0.spec).ok()?)))
         .flat_map(|(other, theirs)| {
-            let name = format!("NetworkPool {}", ObjectKey::of(other));
+            let name = format!("NetworkPool {}", other.facts.key);
             let ranges = overlap(layout, &theirs).into_iter();
             ranges.map(move |range| (range, name.clone()))
         })
+        .collect()
+}
+
+/// What other pools of the same network have granted of this one's network. What they still give out is shared anyway; a pool
+/// that was narrowed has granted more.
+fn left_over(pool: &NetworkPool, layout: &Layout, caches: &Caches) -> Vec<(AddressRange, String)> {
+    let network = layout.cidr().range();
+    neighbours(pool, caches)
+        .iter()
+        .flat_map(|other| {
+            let key = &other.facts.key;
+            let (ledger, _) = ledger(key, caches);
+            let grants = ledger.grants().cloned().collect::<Vec<_>>().into_iter();
+            let within = grants.filter(|entry| entry.range.overlaps(&network));
+            within.map(move |entry| {
+                let whose = format!("IPAllocation {} of NetworkPool {key}", entry.name);
+                (entry.range, whose)
+            })
+        })
+        .collect()
+}
+
+/// Networks of other pools whose latest spec their controller has not seen.
+fn unsettled(pool: &NetworkPool, caches: &Caches) -> Vec<AddressRange> {
+    let others = neighbours(pool, caches);
+    let others = others.iter().map(|other| &other.value.0);
+    let unsettled = others.filter(|other| {
+        let status = other.status.as_ref();
+        let seen = status.and_then(|status| status.observed_generation);
+        seen != other.metadata.generation
+    });
+    unsettled
+        .filter_map(|other| other.spec.cidr.parse::<Cidr>().ok())
+        .map(|network| network.range())
         .collect()
 }
 
@@ -204,38 +251,34 @@ fn quotas(
     elsewhere: &BTreeMap<(Owner, AllocationType), u32>,
     caches: &Caches,
 ) -> BTreeMap<(Owner, AllocationType), Share> {
-    let clusters = caches.store::<TenantClusterFacts>();
-    let providers = caches.store::<Whole<ProviderConfig>>();
     let mut quotas = BTreeMap::new();
-    let asking: BTreeSet<_> = claimants
-        .values()
-        .filter_map(|claimant| {
-            let reference = claimant.spec.tenant_cluster_ref.as_ref()?;
-            Some((reference, claimant.owner(), claimant.spec.kind))
-        })
-        .collect();
-    for (reference, owner, kind) in asking {
-        let most = clusters
-            .get(&ObjectKey::namespaced(
-                &reference.namespace,
-                &reference.name,
-            ))
-            .and_then(|cluster| providers.get(&provider_of(caches, &cluster.value)))
-            .and_then(|provider| {
-                let network = provider.value.0.spec.network.as_ref()?;
-                let quota = network.quota_per_tenant.as_ref()?;
-                match kind {
-                    AllocationType::Nodes => quota.max_node_ips,
-                    AllocationType::Loadbalancer => quota.max_load_balancer_ips,
-                }
-            });
-        if let Some(most) = most.and_then(|most| u32::try_from(most).ok()) {
-            let elsewhere = elsewhere.get(&(owner.clone(), kind)).copied();
-            let elsewhere = elsewhere.unwrap_or_default();
-            quotas.insert((owner, kind), Share { most, elsewhere });
+    for claimant in claimants.values() {
+        let of = (claimant.owner(), claimant.spec.kind);
+        if quotas.contains_key(&of) {
+            continue;
+        }
+        if let Some(most) = quota(&claimant.spec, caches) {
+            let elsewhere = elsewhere.get(&of).copied().unwrap_or_default();
+            quotas.insert(of, Share { most, elsewhere });
         }
     }
     quotas
+}
+
+/// How many addresses of its type the tenant cluster of an allocation may have, if its provider limits them.
+pub(crate) fn quota(spec: &IPAllocationSpec, caches: &Caches) -> Option<u32> {
+    let reference = spec.tenant_cluster_ref.as_ref()?;
+    let cluster = ObjectKey::namespaced(&reference.namespace, &reference.name);
+    let cluster = caches.store::<TenantClusterFacts>().get(&cluster)?;
+    let providers = caches.store::<Whole<ProviderConfig>>();
+    let provider = providers.get(&provider_of(caches, &cluster.value))?;
+    let network = provider.value.0.spec.network.as_ref()?;
+    let quota = network.quota_per_tenant.as_ref()?;
+    let most = match spec.kind {
+        AllocationType::Nodes => quota.max_node_ips,
+        AllocationType::Loadbalancer => quota.max_load_balancer_ips,
+    };
+    u32::try_from(most?).ok()
 }
 
 /// Whether an address lies in the network a pool is written with.

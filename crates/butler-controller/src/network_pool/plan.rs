@@ -204,9 +204,14 @@ fn waiting(around: &Surroundings) -> Vec<&Claimant> {
 
 /// What an allocation gets. One that has addresses already, from before there was a ledger, keeps them.
 fn fitting(book: &Pool, claimant: &Claimant, around: &Surroundings) -> Option<AddressRange> {
+    let found = || book::find(book, claimant, around).ok();
+    let unsettled = |range: &AddressRange| {
+        let mut networks = around.unsettled.iter();
+        networks.any(|network| network.overlaps(range))
+    };
     claimant
         .committed
-        .or_else(|| book::find(book, claimant, around).ok())
+        .or_else(|| found().filter(|range| !unsettled(range)))
 }
 
 #[cfg(test)]

@@ -208,9 +208,9 @@ fn allocations_of_an_older_installation_keep_their_addresses() {
         }
         comes_to_rest(&mut simulation)?;
         assert_eq!(shows(&simulation, "old-1"), "10.40.0.1-10.40.0.4");
-        assert_eq!(shows(&simulation, "old-2"), "10.40.0.9/32");
+        assert_eq!(shows(&simulation, "old-2"), "10.40.0.9-10.40.0.9");
         assert_eq!(shows(&simulation, "old-3"), "10.41.3.254-10.41.4.1");
-        assert_eq!(shows(&simulation, "old-leaving"), "10.40.0.6/31");
+        assert_eq!(shows(&simulation, "old-leaving"), "10.40.0.6-10.40.0.7");
 
         simulation.user("old", vec![(Moment::Anytime, stop_using("old-leaving"))]);
         comes_to_rest(&mut simulation)?;

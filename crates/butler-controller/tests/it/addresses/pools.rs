@@ -140,7 +140,7 @@ fn a_pool_made_of_what_another_has_left_waits_for_the_last_of_it() {
         ];
         simulation.user("keeper", keeper);
         comes_to_rest(&mut simulation)?;
-        if shows(&simulation, "keeper") == "10.42.0.12/32" {
+        if shows(&simulation, "keeper") == "10.42.0.12-10.42.0.12" {
             assert_eq!(shows(&simulation, "all"), "PinnedRangeTaken");
         }
         let claims = ["claim-0-0", "claim-0-1", "claim-0-2", "keeper"];
@@ -149,6 +149,30 @@ fn a_pool_made_of_what_another_has_left_waits_for_the_last_of_it() {
         comes_to_rest(&mut simulation)?;
         assert_eq!(shows(&simulation, "all"), "10.42.0.8-10.42.0.14");
         Ok::<_, Failed>(())
+    })
+    .unwrap();
+}
+
+#[test]
+fn addresses_that_change_pools_while_they_are_asked_for_are_given_once() {
+    for_seeds(0..150, |seed| {
+        let pools = [("blue", part(1, 10)), ("green", part(11, 14))];
+        let pools = pools.map(|(name, spec)| (scene::pool_kind(), pool(name, &spec)));
+        let mut simulation = world(seed, pools);
+        controllers(&mut simulation, 1);
+        holds_always(&mut simulation, "no address twice", Truth::nothing_twice);
+        for person in 0..3 {
+            let steps = asks(seed, person, 7, &["blue", "green"]);
+            simulation.user(&format!("person-{person}"), steps);
+        }
+        let border = Whim::new(seed, 9).steps(8, |whim| match whim.pick(&[0, 1, 2, 3]) {
+            0 => set_pool("blue", part(1, 10)),
+            1 => set_pool("blue", part(1, 4)),
+            2 => set_pool("green", part(5, 14)),
+            _ => set_pool("green", part(11, 14)),
+        });
+        simulation.user("admin", border);
+        comes_to_rest(&mut simulation)
     })
     .unwrap();
 }
@@ -257,36 +281,50 @@ fn addresses_of_the_management_cluster_itself_are_not_given_out() {
         let leaving = Deed::delete(Kind::of::<Node>(), ObjectKey::cluster("worker"));
         simulation.user("operator", vec![(Moment::Anytime, leaving)]);
         comes_to_rest(&mut simulation)?;
-        assert_eq!(shows(&simulation, "pinned"), "10.42.0.6/32");
+        assert_eq!(shows(&simulation, "pinned"), "10.42.0.6-10.42.0.6");
         Ok::<_, Failed>(())
     })
     .unwrap();
 }
 
+/// A world where the cluster `cheap` may have four addresses for load balancers.
+fn limited(seed: u64) -> Simulation {
+    let provider = system("rack");
+    let cheap = ObjectKey::namespaced(TEAM, "cheap");
+    let network = json!({
+        "mode": "ipam",
+        "poolRefs": [{ "name": "blue" }],
+        "quotaPerTenant": { "maxLoadBalancerIPs": 4 },
+    });
+    let spec = json!({ "provider": "local", "network": network });
+    let scenery = [
+        (scene::provider_kind(), scene::provider(&provider, spec)),
+        (
+            scene::cluster_kind(),
+            scene::cluster(&cheap, Some(&provider), 1),
+        ),
+        (scene::pool_kind(), pool("blue", &part(1, 14))),
+    ];
+    let mut simulation = world(seed, scenery);
+    controllers(&mut simulation, 1);
+    holds_always(&mut simulation, "no address twice", Truth::nothing_twice);
+    simulation
+}
+
+/// Asks for so many addresses for the cluster `cheap`.
+fn for_cheap(name: &str, count: i32) -> Deed {
+    let owner = json!({ "name": "cheap", "namespace": TEAM });
+    ask(
+        name,
+        "blue",
+        &json!({ "count": count, "tenantClusterRef": owner }),
+    )
+}
+
 #[test]
 fn no_tenant_gets_more_than_its_provider_allows() {
     for_seeds(0..100, |seed| {
-        let provider = system("rack");
-        let cheap = ObjectKey::namespaced(TEAM, "cheap");
-        let network = json!({
-            "mode": "ipam",
-            "poolRefs": [{ "name": "blue" }],
-            "quotaPerTenant": { "maxLoadBalancerIPs": 4 },
-        });
-        let spec = json!({ "provider": "local", "network": network });
-        let mut simulation = world(
-            seed,
-            [
-                (scene::provider_kind(), scene::provider(&provider, spec)),
-                (
-                    scene::cluster_kind(),
-                    scene::cluster(&cheap, Some(&provider), 1),
-                ),
-                (scene::pool_kind(), pool("blue", &part(1, 14))),
-            ],
-        );
-        controllers(&mut simulation, 1);
-        holds_always(&mut simulation, "no address twice", Truth::nothing_twice);
+        let mut simulation = limited(seed);
         holds_always(&mut simulation, "the quota holds", |truth| {
             truth.at_most("cheap", 4)
         });
@@ -295,19 +333,11 @@ fn no_tenant_gets_more_than_its_provider_allows() {
             if whim.pick(&[true, false, false]) {
                 return give_back(&name);
             }
-            let count = whim.pick(&[1, 2, 3]);
-            let owner = json!({ "name": "cheap", "namespace": TEAM });
-            ask(
-                &name,
-                "blue",
-                &json!({ "count": count, "tenantClusterRef": owner }),
-            )
+            for_cheap(&name, whim.pick(&[1, 2, 3]))
         });
         simulation.user("tenant", steps);
-        let five =
-            json!({ "count": 5, "tenantClusterRef": { "name": "cheap", "namespace": TEAM } });
         let others = vec![
-            (Moment::Anytime, ask("five", "blue", &five)),
+            (Moment::Anytime, for_cheap("five", 5)),
             (
                 Moment::Anytime,
                 ask("unlimited", "blue", &json!({ "count": 6 })),
@@ -318,21 +348,24 @@ fn no_tenant_gets_more_than_its_provider_allows() {
         assert_eq!(shows(&simulation, "five"), "QuotaExceeded");
         let unlimited = shows(&simulation, "unlimited");
         assert!(unlimited.contains("10.42.0."), "{unlimited}");
+        Ok::<_, Failed>(())
+    })
+    .unwrap();
+}
 
-        let raise = Deed::edit(scene::provider_kind(), provider, |body| {
+#[test]
+fn who_waits_for_a_larger_share_gets_it_when_the_provider_allows_more() {
+    for_seeds(0..60, |seed| {
+        let mut simulation = limited(seed);
+        simulation.user("tenant", vec![(Moment::Anytime, for_cheap("five", 5))]);
+        comes_to_rest(&mut simulation)?;
+        assert_eq!(shows(&simulation, "five"), "QuotaExceeded");
+        let raise = Deed::edit(scene::provider_kind(), system("rack"), |body| {
             body["spec"]["network"]["quotaPerTenant"]["maxLoadBalancerIPs"] = 5.into();
         });
-        let clearing =
-            (0..4).map(|number| (Moment::Anytime, give_back(&format!("cheap-{number}"))));
-        let steps: Vec<_> = clearing.chain([(Moment::AtRest, raise)]).collect();
-        simulation.user("admin", steps);
-        simulation.run(60_000)?;
-        let five = shows(&simulation, "five");
-        assert!(
-            five.contains("10.42.0."),
-            "{five}\n{}",
-            simulation.log().tail(60)
-        );
+        simulation.user("admin", vec![(Moment::Anytime, raise)]);
+        comes_to_rest(&mut simulation)?;
+        assert_eq!(shows(&simulation, "five"), "10.42.0.1-10.42.0.5");
         Ok::<_, Failed>(())
     })
     .unwrap();

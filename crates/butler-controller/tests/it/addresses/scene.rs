@@ -236,6 +236,10 @@ pub(crate) fn shows(simulation: &Simulation, name: &str) -> String {
     };
     let ready = status.conditions.iter().find(|one| one.type_ == "Ready");
     let reason = || ready.map(|ready| ready.reason.clone());
-    let addresses = status.cidr.clone();
+    let ends = status
+        .start_address
+        .as_ref()
+        .zip(status.end_address.as_ref());
+    let addresses = ends.map(|(start, end)| format!("{start}-{end}"));
     addresses.or_else(reason).unwrap_or_default()
 }
