@@ -18,7 +18,7 @@ use crate::ipam::{
     book::{self, Refused},
     claimant::Claimant,
     ledger::Ledger,
-    observe::{layout, ledger, pool_of, surroundings},
+    observe::{layout, ledger, pool_of, quota, surroundings},
     owners::{self, Presence},
     pages::{self, CachedPage},
 };
@@ -103,7 +103,8 @@ fn sight(allocation: &IPAllocation, claimant: &Claimant, caches: &Caches) -> Poo
     let Ok(layout) = layout(pool) else {
         return PoolSight::Invalid;
     };
-    if claimant.committed.is_none() && has_room(pool, &layout, claimant) {
+    let unlimited = quota(&claimant.spec, caches).is_none();
+    if claimant.committed.is_none() && unlimited && has_room(pool, &layout, claimant) {
         return PoolSight::MayGrant;
     }
     let around = surroundings(pool, &layout, caches);

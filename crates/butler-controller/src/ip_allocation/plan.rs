@@ -261,3 +261,7 @@ fn collect(
         plan.effects.push(Effect::LetGo);
     }
 }
+
+#[cfg(test)]
+#[path = "plan_tests.rs"]
+mod tests;

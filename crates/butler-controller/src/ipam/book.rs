@@ -42,11 +42,20 @@ pub(crate) fn open(layout: Layout, around: &Surroundings) -> Pool {
     for (range, pool) in &around.shared {
         book.block(range, pool);
     }
+    for (range, whose) in &around.left_over {
+        book.block(range, whose);
+    }
     for (address, what) in &around.services {
         block_address(&mut book, *address, what);
     }
     for (address, allocation) in &around.infrastructure {
         block_address(&mut book, *address, &infrastructure::user(allocation));
+    }
+    for claimant in around.unrecorded() {
+        if let Some(range) = &claimant.committed {
+            let what = format!("IPAllocation {} shows it", claimant.name);
+            book.block(range, &what);
+        }
     }
     for entry in around.ledger.dangling() {
         book.block(&entry.range, "a grant that was not completed");

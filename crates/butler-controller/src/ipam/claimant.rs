@@ -88,6 +88,11 @@ impl Claimant {
         self.deleting && self.users.is_empty() && self.phase == Some(AllocationPhase::Released)
     }
 
+    /// Whether it names addresses and has not given them back.
+    pub(crate) fn has_addresses(&self) -> bool {
+        self.committed.is_some() && !self.has_released()
+    }
+
     /// Whether it may be granted something.
     pub(crate) const fn may_receive(&self) -> bool {
         self.held && !self.deleting

@@ -312,3 +312,10 @@ fn page_key(pool: &ObjectKey, slice: &AddressRange) -> ObjectKey {
         name: format!("{}.{slice}", pool.name),
     }
 }
+
+#[cfg(test)]
+#[path = "ledger_properties.rs"]
+mod properties;
+#[cfg(test)]
+#[path = "ledger_tests.rs"]
+pub(crate) mod tests;

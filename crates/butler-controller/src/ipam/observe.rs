@@ -3,11 +3,12 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     net::IpAddr,
+    sync::Arc,
 };
 
 use butler_api::{
     butler::{
-        ip_allocation::{AllocationType, IPAllocation},
+        ip_allocation::{AllocationType, IPAllocation, IPAllocationSpec},
         network_pool::{InfrastructureAllocation, NetworkPool},
         provider_config::{NetworkMode, ProviderConfig},
     },
@@ -16,7 +17,7 @@ use butler_api::{
 };
 use butler_ipam::{Layout, Owner, Violation, overlap};
 use butler_runtime::{
-    cache::{Caches, Whole},
+    cache::{Cached, Caches, Whole},
     object::ObjectKey,
 };
 use kube::ResourceExt;
@@ -40,6 +41,10 @@ pub(crate) struct Surroundings {
     pub(crate) claimants: BTreeMap<String, Claimant>,
     /// Addresses that other pools give out too, and which pools these are.
     pub(crate) shared: Vec<(AddressRange, String)>,
+    /// Addresses that allocations of other pools have although those pools do not give them out any more, and whose they are.
+    pub(crate) left_over: Vec<(AddressRange, String)>,
+    /// Networks of other pools whose latest spec their controller has not seen: it may still give out what it had before.
+    pub(crate) unsettled: Vec<AddressRange>,
     /// Gateways and name servers that providers name, and which providers these are.
     pub(crate) services: BTreeMap<IpAddr, String>,
     /// Addresses that the management cluster uses itself.
@@ -57,33 +62,68 @@ pub(crate) struct Share {
     pub(crate) elsewhere: u32,
 }
 
+impl Surroundings {
+    /// Allocations that have addresses which the ledger does not know: from before there was a ledger.
+    pub(crate) fn unrecorded(&self) -> impl Iterator<Item = &Claimant> {
+        let recorded: BTreeSet<_> = self
+            .ledger
+            .grants()
+            .map(|entry| (entry.uid.as_str(), entry.range))
+            .collect();
+        self.claimants.values().filter(move |claimant| {
+            let unrecorded = |range| !recorded.contains(&(claimant.uid.as_str(), range));
+            claimant.has_addresses() && claimant.committed.is_some_and(unrecorded)
+        })
+    }
+}
+
 /// Reads the world around a pool from caches that [`crate::network_pool`] and [`crate::ip_allocation`] declare.
 pub(crate) fn surroundings(pool: &NetworkPool, layout: &Layout, caches: &Caches) -> Surroundings {
     let key = ObjectKey::of(pool);
-    let (ledger, unreadable) = ledger(&key, caches);
+    let held = holdings(&key, caches);
+    Surroundings {
+        quotas: quotas(&held.claimants, &elsewhere(&key, caches), caches),
+        shared: shared(pool, layout, caches),
+        left_over: left_over(pool, layout, caches),
+        unsettled: unsettled(pool, caches),
+        services: services(&key, caches),
+        infrastructure: infrastructure::in_use(caches, &layout.cidr()),
+        ..held
+    }
+}
+
+/// Who holds and who asks for addresses of a pool: all that can be known where its spec makes no sense.
+pub(crate) fn holdings(pool: &ObjectKey, caches: &Caches) -> Surroundings {
+    let (ledger, unreadable) = ledger(pool, caches);
     let allocations = caches.store::<Whole<IPAllocation>>().list();
-    let mut claimants = BTreeMap::new();
-    let mut elsewhere = BTreeMap::<(Owner, AllocationType), u32>::new();
-    for cached in &allocations {
-        let claimant = Claimant::of(&cached.value.0);
-        if pool_of(&cached.value.0) == key {
-            claimants.insert(claimant.uid.clone(), claimant);
-        } else if let Some(range) = &claimant.committed {
+    let of_pool = allocations
+        .iter()
+        .filter(|cached| pool_of(&cached.value.0) == *pool);
+    let claimants = of_pool.map(|cached| Claimant::of(&cached.value.0));
+    Surroundings {
+        claimants: claimants
+            .map(|claimant| (claimant.uid.clone(), claimant))
+            .collect(),
+        ledger,
+        unreadable,
+        ..Surroundings::default()
+    }
+}
+
+/// How many addresses of each type the owners of allocations have in other pools.
+fn elsewhere(pool: &ObjectKey, caches: &Caches) -> BTreeMap<(Owner, AllocationType), u32> {
+    let mut elsewhere = BTreeMap::<_, u32>::new();
+    for cached in &caches.store::<Whole<IPAllocation>>().list() {
+        let allocation = &cached.value.0;
+        let claimant = Claimant::of(allocation);
+        if let Some(range) = claimant.committed.filter(|_| pool_of(allocation) != *pool) {
             let count = elsewhere
                 .entry((claimant.owner(), claimant.spec.kind))
                 .or_default();
             *count = count.saturating_add(u32::try_from(range.count()).unwrap_or(u32::MAX));
         }
     }
-    Surroundings {
-        quotas: quotas(&claimants, &elsewhere, caches),
-        shared: shared(pool, layout, caches),
-        services: services(&key, caches),
-        infrastructure: infrastructure::in_use(caches, &layout.cidr()),
-        ledger,
-        unreadable,
-        claimants,
-    }
+    elsewhere
 }
 
 /// The name of a pool becomes a label of ledgers and allocations.
@@ -122,23 +162,63 @@ pub(crate) fn ledger(pool: &ObjectKey, caches: &Caches) -> (Ledger, Option<Strin
     (ledger, unreadable)
 }
 
+/// The other pools of the same network.
+fn neighbours(pool: &NetworkPool, caches: &Caches) -> Vec<Arc<Cached<Whole<NetworkPool>>>> {
+    let key = ObjectKey::of(pool);
+    let mut pools = caches.store::<Whole<NetworkPool>>().list();
+    pools.retain(|other| other.facts.key != key && network(&other.value.0) == network(pool));
+    pools
+}
+
 /// Addresses that other pools of the same network give out too.
 pub(crate) fn shared(
     pool: &NetworkPool,
     layout: &Layout,
     caches: &Caches,
 ) -> Vec<(AddressRange, String)> {
-    let key = ObjectKey::of(pool);
-    let pools = caches.store::<Whole<NetworkPool>>().list();
-    let others = pools.iter().map(|other| &other.value.0);
+    let others = neighbours(pool, caches);
     others
-        .filter(|other| ObjectKey::of(*other) != key && network(other) == network(pool))
-        .filter_map(|other| Some((other, Layout::of(&other.spec).ok()?)))
+        .iter()
+        .filter_map(|other| Some((other, Layout::of(&other.value.0.spec).ok()?)))
         .flat_map(|(other, theirs)| {
-            let name = format!("NetworkPool {}", ObjectKey::of(other));
+            let name = format!("NetworkPool {}", other.facts.key);
             let ranges = overlap(layout, &theirs).into_iter();
             ranges.map(move |range| (range, name.clone()))
         })
+        .collect()
+}
+
+/// What other pools of the same network have granted of this one's network. What they still give out is shared anyway; a pool
+/// that was narrowed has granted more.
+fn left_over(pool: &NetworkPool, layout: &Layout, caches: &Caches) -> Vec<(AddressRange, String)> {
+    let network = layout.cidr().range();
+    neighbours(pool, caches)
+        .iter()
+        .flat_map(|other| {
+            let key = &other.facts.key;
+            let (ledger, _) = ledger(key, caches);
+            let grants = ledger.grants().cloned().collect::<Vec<_>>().into_iter();
+            let within = grants.filter(|entry| entry.range.overlaps(&network));
+            within.map(move |entry| {
+                let whose = format!("IPAllocation {} of NetworkPool {key}", entry.name);
+                (entry.range, whose)
+            })
+        })
+        .collect()
+}
+
+/// Networks of other pools whose latest spec their controller has not seen.
+fn unsettled(pool: &NetworkPool, caches: &Caches) -> Vec<AddressRange> {
+    let others = neighbours(pool, caches);
+    let others = others.iter().map(|other| &other.value.0);
+    let unsettled = others.filter(|other| {
+        let status = other.status.as_ref();
+        let seen = status.and_then(|status| status.observed_generation);
+        seen != other.metadata.generation
+    });
+    unsettled
+        .filter_map(|other| other.spec.cidr.parse::<Cidr>().ok())
+        .map(|network| network.range())
         .collect()
 }
 
@@ -192,38 +272,34 @@ fn quotas(
     elsewhere: &BTreeMap<(Owner, AllocationType), u32>,
     caches: &Caches,
 ) -> BTreeMap<(Owner, AllocationType), Share> {
-    let clusters = caches.store::<TenantClusterFacts>();
-    let providers = caches.store::<Whole<ProviderConfig>>();
     let mut quotas = BTreeMap::new();
-    let asking: BTreeSet<_> = claimants
-        .values()
-        .filter_map(|claimant| {
-            let reference = claimant.spec.tenant_cluster_ref.as_ref()?;
-            Some((reference, claimant.owner(), claimant.spec.kind))
-        })
-        .collect();
-    for (reference, owner, kind) in asking {
-        let most = clusters
-            .get(&ObjectKey::namespaced(
-                &reference.namespace,
-                &reference.name,
-            ))
-            .and_then(|cluster| providers.get(&provider_of(caches, &cluster.value)))
-            .and_then(|provider| {
-                let network = provider.value.0.spec.network.as_ref()?;
-                let quota = network.quota_per_tenant.as_ref()?;
-                match kind {
-                    AllocationType::Nodes => quota.max_node_ips,
-                    AllocationType::Loadbalancer => quota.max_load_balancer_ips,
-                }
-            });
-        if let Some(most) = most.and_then(|most| u32::try_from(most).ok()) {
-            let elsewhere = elsewhere.get(&(owner.clone(), kind)).copied();
-            let elsewhere = elsewhere.unwrap_or_default();
-            quotas.insert((owner, kind), Share { most, elsewhere });
+    for claimant in claimants.values() {
+        let of = (claimant.owner(), claimant.spec.kind);
+        if quotas.contains_key(&of) {
+            continue;
+        }
+        if let Some(most) = quota(&claimant.spec, caches) {
+            let elsewhere = elsewhere.get(&of).copied().unwrap_or_default();
+            quotas.insert(of, Share { most, elsewhere });
         }
     }
     quotas
+}
+
+/// How many addresses of its type the tenant cluster of an allocation may have, if its provider limits them.
+pub(crate) fn quota(spec: &IPAllocationSpec, caches: &Caches) -> Option<u32> {
+    let reference = spec.tenant_cluster_ref.as_ref()?;
+    let cluster = ObjectKey::namespaced(&reference.namespace, &reference.name);
+    let cluster = caches.store::<TenantClusterFacts>().get(&cluster)?;
+    let providers = caches.store::<Whole<ProviderConfig>>();
+    let provider = providers.get(&provider_of(caches, &cluster.value))?;
+    let network = provider.value.0.spec.network.as_ref()?;
+    let quota = network.quota_per_tenant.as_ref()?;
+    let most = match spec.kind {
+        AllocationType::Nodes => quota.max_node_ips,
+        AllocationType::Loadbalancer => quota.max_load_balancer_ips,
+    };
+    u32::try_from(most?).ok()
 }
 
 /// Whether an address lies in the network a pool is written with.

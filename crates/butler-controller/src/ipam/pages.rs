@@ -1,6 +1,9 @@
 //! How a ledger page is cached.
 
-use butler_api::{butler::network_pool_ledger::NetworkPoolLedger, net::AddressRange};
+use butler_api::{
+    butler::network_pool_ledger::NetworkPoolLedger,
+    net::{AddressRange, Cidr},
+};
 use butler_runtime::{
     cache::{Cached, Facts, Projection},
     object::{Kind, ObjectKey},
@@ -39,6 +42,15 @@ impl Projection for CachedPage {
 }
 
 impl CachedPage {
+    /// Whether it has addresses of a network.
+    pub(crate) fn touches(&self, network: &str) -> bool {
+        let content = self.content.as_ref();
+        let network = network.parse::<Cidr>();
+        network.is_ok_and(|network| {
+            content.is_ok_and(|content| content.slice.overlaps(&network.range()))
+        })
+    }
+
     /// Whether it is the page of a slice.
     pub(crate) fn is_of(&self, slice: &AddressRange) -> bool {
         let content = self.content.as_ref();

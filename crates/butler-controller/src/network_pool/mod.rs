@@ -89,7 +89,13 @@ impl Reconciler for NetworkPoolReconciler {
     type Effect = Effect;
 
     fn sources(&self, sources: &mut Sources<'_, NetworkPool>) {
-        sources.reads::<CachedPage>(|page, pools| present(pools, &page.value.pool));
+        // What one pool has granted, another one of the same addresses does not grant.
+        sources.reads::<CachedPage>(|page, pools| {
+            pools.keys_where(|pool| {
+                let is_of_pool = pool.facts.key == page.value.pool;
+                is_of_pool || page.value.touches(&pool.value.0.spec.cidr)
+            })
+        });
         sources.reads::<Whole<IPAllocation>>(|allocation, pools| {
             present(pools, &pool_of(&allocation.value.0))
         });

@@ -19,7 +19,7 @@ use serde_json::Value;
 
 use crate::ipam::{
     ledger::Ledger,
-    observe::{Surroundings, layout, surroundings},
+    observe::{Surroundings, holdings, layout, surroundings},
     pages::from_body,
 };
 
@@ -50,7 +50,7 @@ pub(super) async fn observe(pool: &NetworkPool, context: &Context) -> Result<Wor
     let caches = context.caches();
     let mut around = match &layout {
         Ok(layout) => surroundings(pool, layout, caches),
-        Err(_) => Surroundings::default(),
+        Err(_) => holdings(&ObjectKey::of(pool), caches),
     };
     let status = pool.status.as_ref();
     let announced = status.and_then(|status| status.ledger_revision);

@@ -30,14 +30,22 @@ pub(super) fn plan(
     now: Timestamp,
 ) -> Plan<NetworkPoolStatus, Effect> {
     let around = &world.around;
-    let layout = match &world.layout {
-        Ok(layout) => layout.clone(),
-        Err(violations) => return Plan::status(status::invalid(pool, violations, now)),
-    };
     if let Some(why) = &around.unreadable {
         return Plan::status(status::unreadable(pool, why, now));
     }
     let deleting = pool.metadata.deletion_timestamp.is_some();
+    let spent = spent(world);
+    let withdrawals = around.ledger.withdraw(&ObjectKey::of(pool), &spent);
+    let layout = match &world.layout {
+        Ok(layout) => layout.clone(),
+        Err(violations) => {
+            // What is given back is taken back, and the pool can go, whatever its spec says.
+            let mut plan = Plan::status(status::invalid(pool, violations, now));
+            plan.effects = withdrawals.into_iter().map(Effect::Write).collect();
+            conclude(&mut plan, around, deleting);
+            return plan;
+        }
+    };
     let mut told = Picture {
         pool,
         around,
@@ -46,9 +54,6 @@ pub(super) fn plan(
         book: book::open(layout, around),
         revision: around.ledger.revision(),
     };
-
-    let spent = spent(world);
-    let withdrawals = around.ledger.withdraw(&ObjectKey::of(pool), &spent);
     if !withdrawals.is_empty() {
         for entry in &spent {
             // Every grant of the ledger is in the book that was opened from it.
@@ -56,20 +61,23 @@ pub(super) fn plan(
         }
         return told.after(withdrawals);
     }
-    let superfluous = superfluous_pages(around, deleting);
-    if !superfluous.is_empty() {
-        let mut plan = told.plan();
-        plan.effects = superfluous;
-        return plan;
-    }
-    if deleting {
-        let mut plan = told.plan();
-        if around.ledger.pages().next().is_none() {
-            plan.next = Next::Done;
-        }
+    let mut plan = told.plan();
+    conclude(&mut plan, around, deleting);
+    if deleting || !plan.effects.is_empty() {
         return plan;
     }
     grant(told, promised(world))
+}
+
+/// Removes pages that go, once nothing is to be written, and lets a deleted pool go after its last page.
+fn conclude(plan: &mut Plan<NetworkPoolStatus, Effect>, around: &Surroundings, deleting: bool) {
+    if !plan.effects.is_empty() {
+        return;
+    }
+    plan.effects = superfluous_pages(around, deleting);
+    if deleting && around.ledger.pages().next().is_none() {
+        plan.next = Next::Done;
+    }
 }
 
 /// What a plan is told from.
@@ -177,7 +185,7 @@ fn promised(world: &World) -> Option<u128> {
     promise.map(|promise| promise.allocated)
 }
 
-/// The allocations that wait for addresses, in their turn.
+/// The allocations that wait for addresses, in their turn; first those that have theirs from before there was a ledger.
 fn waiting(around: &Surroundings) -> Vec<&Claimant> {
     let granted: BTreeSet<_> = around
         .ledger
@@ -187,15 +195,28 @@ fn waiting(around: &Surroundings) -> Vec<&Claimant> {
     let mut waiting: Vec<_> = around
         .claimants
         .values()
-        .filter(|claimant| claimant.may_receive() && !granted.contains(claimant.uid.as_str()))
+        .filter(|claimant| claimant.may_receive() || claimant.has_addresses())
+        .filter(|claimant| !granted.contains(claimant.uid.as_str()))
         .collect();
-    waiting.sort_by_key(|claimant| claimant.turn());
+    waiting.sort_by_key(|claimant| (claimant.committed.is_none(), claimant.turn()));
     waiting
 }
 
 /// What an allocation gets. One that has addresses already, from before there was a ledger, keeps them.
 fn fitting(book: &Pool, claimant: &Claimant, around: &Surroundings) -> Option<AddressRange> {
+    let found = || book::find(book, claimant, around).ok();
+    let unsettled = |range: &AddressRange| {
+        let mut networks = around.unsettled.iter();
+        networks.any(|network| network.overlaps(range))
+    };
     claimant
         .committed
-        .or_else(|| book::find(book, claimant, around).ok())
+        .or_else(|| found().filter(|range| !unsettled(range)))
 }
+
+#[cfg(test)]
+#[path = "plan_standing_tests.rs"]
+mod standing_tests;
+#[cfg(test)]
+#[path = "plan_tests.rs"]
+mod tests;

@@ -1,5 +1,8 @@
 //! Pools and allocations: no address is ever granted twice, none is lost.
 
 mod claims;
+mod lives;
 mod orders;
+mod pools;
+mod scene;
 mod truth;

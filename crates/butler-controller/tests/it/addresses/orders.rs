@@ -1,38 +1,19 @@
 //! Whatever the order of events and whatever goes wrong on the way.
 
-use std::{cell::Cell, time::Duration};
+use std::time::Duration;
 
-use butler_api::butler::{
-    ip_allocation::IPAllocation, network_pool::NetworkPool, network_pool_ledger::NetworkPoolLedger,
-};
-use butler_controller::{
-    ip_allocation::IPAllocationReconciler, network_pool::NetworkPoolReconciler, run::COMPONENT,
-};
-use butler_runtime::object::{Kind, ObjectKey};
-use butler_testkit::simulator::{
-    Chances, Deed, Failed, Moment, ObjectStore, Operation, Simulation, for_seeds,
-};
+use butler_testkit::simulator::{Deed, Moment, Simulation, for_seeds};
 use rand::{RngExt, SeedableRng, rngs::SmallRng};
 use serde_json::{Value, json};
 
-use super::truth::Truth;
-use crate::scene::{self, SYSTEM, TEAM, system};
+use super::{
+    scene::{self as addresses, allocation, allocation_kind, comes_to_rest, holds_always},
+    truth::Truth,
+};
+use crate::scene::{self, system};
 
-const STEPS: u64 = 60_000;
 /// The pools of the stories. The windows of `wide` reach over two ledgers, and three for its larger wishes.
 const POOLS: [&str; 2] = ["narrow", "wide"];
-
-fn truth(store: &ObjectStore) -> Truth {
-    Truth {
-        pools: store.all::<NetworkPool>().unwrap(),
-        ledgers: store.all::<NetworkPoolLedger>().unwrap(),
-        allocations: store.all::<IPAllocation>().unwrap(),
-    }
-}
-
-fn allocation_kind() -> Kind {
-    Kind::of::<IPAllocation>()
-}
 
 fn pool(name: &str) -> Value {
     let spec = match name {
@@ -48,51 +29,13 @@ fn pool(name: &str) -> Value {
     scene::object(&scene::pool_kind(), &system(name), json!({ "spec": spec }))
 }
 
-fn allocation(name: &str, pool: &str, wish: Value) -> Value {
-    let mut spec = json!({
-        "poolRef": { "name": pool },
-        "tenantClusterRef": { "name": "shop", "namespace": TEAM },
-        "type": "loadbalancer",
-    });
-    spec.as_object_mut()
-        .unwrap()
-        .extend(wish.as_object().unwrap().clone());
-    scene::object(&allocation_kind(), &system(name), json!({ "spec": spec }))
-}
-
 /// A world with a cluster, the pools, and as many replicas of each controller.
 fn world(seed: u64, replicas: usize) -> Simulation {
-    let mut simulation = Simulation::new(seed);
-    let shop = ObjectKey::namespaced(TEAM, "shop");
-    let scenery = [
-        (scene::namespace_kind(), scene::namespace(SYSTEM)),
-        (scene::namespace_kind(), scene::namespace(TEAM)),
-        (scene::cluster_kind(), scene::cluster(&shop, None, 1)),
-        (scene::pool_kind(), pool(POOLS[0])),
-        (scene::pool_kind(), pool(POOLS[1])),
-    ];
-    for (kind, body) in scenery {
-        let create = Operation::create(kind, body);
-        simulation.store_mut().perform("admin", create).unwrap();
-    }
-    for _ in 0..replicas {
-        simulation.controller(COMPONENT, NetworkPoolReconciler::default);
-        simulation.controller(COMPONENT, IPAllocationReconciler::default);
-    }
+    let pools = POOLS.map(|name| (scene::pool_kind(), pool(name)));
+    let mut simulation = addresses::world(seed, pools);
+    addresses::controllers(&mut simulation, replicas);
     holds_always(&mut simulation, "no address twice", Truth::nothing_twice);
     simulation
-}
-
-/// Adds what must hold at every moment. Only a moment that changed something is looked at.
-fn holds_always(simulation: &mut Simulation, name: &str, check: fn(&Truth) -> Result<(), String>) {
-    let looked_at = Cell::new(0);
-    simulation.invariant(name, move |store| {
-        let revision = store.revision();
-        if looked_at.replace(revision) == revision {
-            return Ok(());
-        }
-        check(&truth(store))
-    });
 }
 
 /// Asks for addresses and gives them back, at random.
@@ -115,7 +58,7 @@ fn deeds(seed: u64, person: u64, count: usize) -> Vec<(Moment, Deed)> {
             (2, "wide") => json!({ "count": random.random_range(1..1200) }),
             _ => json!({ "count": random.random_range(1..7) }),
         };
-        Deed::create(allocation_kind(), allocation(&name, pool, wish))
+        Deed::create(allocation_kind(), allocation(&name, pool, &wish))
     };
     let moments = [
         Moment::Anytime,
@@ -127,23 +70,6 @@ fn deeds(seed: u64, person: u64, count: usize) -> Vec<(Moment, Deed)> {
     (0..count)
         .map(|_| (moments[random.random_range(0..moments.len())], deed()))
         .collect()
-}
-
-/// Runs to rest, and sees that all numbers agree and that nothing is written any more.
-fn comes_to_rest(simulation: &mut Simulation) -> Result<(), Failed> {
-    simulation.run(STEPS)?;
-    let told = truth(simulation.store()).at_rest();
-    told.unwrap_or_else(|lie| panic!("{lie}\n{}", simulation.log().tail(80)));
-    simulation.chances(Chances::calm());
-    simulation.look_again();
-    let outcome = simulation.run(STEPS)?;
-    assert_eq!(
-        outcome.writes,
-        [],
-        "another look changes nothing\n{}",
-        simulation.log().tail(60)
-    );
-    Ok(())
 }
 
 #[test]

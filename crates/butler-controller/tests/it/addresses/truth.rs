@@ -8,6 +8,7 @@ use butler_api::{
         network_pool::NetworkPool,
         network_pool_ledger::{LedgerEntry, NetworkPoolLedger},
     },
+    keys::finalizers::ADDRESSES_IN_USE,
     net::AddressRange,
 };
 use kube::ResourceExt;
@@ -77,13 +78,26 @@ impl Truth {
         shown
     }
 
-    /// No address is granted twice, and nobody shows what is not granted.
-    pub(crate) fn nothing_twice(&self) -> Result<(), String> {
+    /// No address is with two allocations, be it granted or shown, whichever pool it is from.
+    pub(crate) fn nothing_shared(&self) -> Result<(), String> {
         let grants = self.grants();
         let mut all: Vec<_> = grants.values().flatten().collect();
         apart(&mut all)?;
         let shown = self.shown();
         apart(&mut shown.values().flatten().collect())?;
+        for holding in shown.values().flatten() {
+            let mut others = all.iter().filter(|granted| granted.uid != holding.uid);
+            if let Some(other) = others.find(|granted| granted.range.overlaps(&holding.range)) {
+                return Err(format!("{holding:?} is shown and {other:?} is granted"));
+            }
+        }
+        Ok(())
+    }
+
+    /// No address is granted twice, and nobody shows what is not granted.
+    pub(crate) fn nothing_twice(&self) -> Result<(), String> {
+        self.nothing_shared()?;
+        let (grants, shown) = (self.grants(), self.shown());
         for (pool, holdings) in &shown {
             let granted = grants.get(pool).map_or(&[][..], Vec::as_slice);
             if let Some(made_up) = holdings.iter().find(|holding| !granted.contains(holding)) {
@@ -105,6 +119,61 @@ impl Truth {
                     pool.name_any()
                 ));
             }
+        }
+        Ok(())
+    }
+
+    /// Addresses that somebody uses are granted to the allocation they are used under, and to no other.
+    pub(crate) fn used_is_kept(&self) -> Result<(), String> {
+        let grants = self.grants();
+        for allocation in &self.allocations {
+            let mut marks = allocation.finalizers().iter();
+            let status = allocation.status.as_ref();
+            let ends = status.and_then(|status| {
+                let start = status.start_address.as_deref()?;
+                Some((start, status.end_address.as_deref()?))
+            });
+            let Some((start, end)) = ends.filter(|_| marks.any(|mark| mark == ADDRESSES_IN_USE))
+            else {
+                continue;
+            };
+            let used = Holding {
+                range: range(start, end),
+                uid: allocation.uid().unwrap(),
+            };
+            if !grants.values().flatten().any(|granted| *granted == used) {
+                return Err(format!("{used:?} is in use and not granted"));
+            }
+        }
+        Ok(())
+    }
+
+    /// A pool of which anybody has addresses exists.
+    pub(crate) fn pools_stay(&self) -> Result<(), String> {
+        let shown = self.shown();
+        let gone = shown.keys().find(|name| {
+            let mut pools = self.pools.iter();
+            !pools.any(|pool| pool.name_any() == **name)
+        });
+        gone.map_or(Ok(()), |name| Err(format!("{name} is gone and in use")))
+    }
+
+    /// No cluster has more addresses than so many.
+    pub(crate) fn at_most(&self, cluster: &str, most: u128) -> Result<(), String> {
+        let of_cluster = |uid: &str| {
+            let mut allocations = self.allocations.iter();
+            let allocation = allocations.find(|one| one.uid().as_deref() == Some(uid));
+            let owner = allocation.and_then(|one| one.spec.tenant_cluster_ref.as_ref());
+            owner.is_some_and(|owner| owner.name == cluster)
+        };
+        let grants = self.grants();
+        let grants = grants.values().flatten();
+        let held: u128 = grants
+            .filter(|granted| of_cluster(&granted.uid))
+            .map(|granted| granted.range.count())
+            .sum();
+        if held > most {
+            return Err(format!("{cluster} has {held}"));
         }
         Ok(())
     }
