@@ -37,6 +37,7 @@ mod claim;
 mod layout;
 mod map;
 mod number;
+mod picture;
 mod pool;
 mod refusal;
 mod request;
@@ -51,6 +52,7 @@ pub use claim::{Claim, ClaimOwner, ClaimWish, Role, let_go, next_growth_index, o
 pub use layout::{Layout, Violation, overlap};
 pub use map::map;
 pub use number::{Family, SLICE_ADDRESSES, intersection, range_text, slice_of, slices};
+pub use picture::picture;
 pub use pool::{NotHeld, Numbers, Pool, Taken};
 pub use refusal::{Outside, Refusal, TakenBy, reasons};
 pub use request::{Holder, LARGEST_ALLOCATION, Owner, Quota, Request, Wish};

@@ -37,8 +37,8 @@ use crate::schema::range_rules;
     )
 )]
 #[x_kube(
-    validation = Rule::new("has(self.tenantClusterRef) || has(self.ownerRef)")
-        .message("tenantClusterRef or ownerRef is required: addresses belong to somebody"),
+    validation = Rule::new("has(self.tenantClusterRef) != has(self.ownerRef)")
+        .message("either tenantClusterRef or ownerRef is required, and not both: addresses belong to somebody"),
     validation = Rule::new("self == oldSelf")
         .message("an allocation keeps its addresses: delete it and create another")
 )]
@@ -49,7 +49,8 @@ pub struct IPAllocationSpec {
     /// The tenant cluster the addresses are for. The allocation goes when the cluster is gone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tenant_cluster_ref: Option<AllocationClusterReference>,
-    /// Any other object the addresses are for. The allocation goes when that object is gone.
+    /// Any other object the addresses are for. The allocation goes when that object is gone, if Butler watches its kind
+    /// (`MachineRequest`, `LoadBalancerRequest`, Service, Node) or the allocation has an owner reference to it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner_ref: Option<AllocationOwnerReference>,
     /// What the addresses are for.

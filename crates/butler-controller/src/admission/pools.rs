@@ -2,7 +2,11 @@
 
 use std::sync::Arc;
 
-use butler_api::butler::{ip_allocation::IPAllocation, network_pool::NetworkPool};
+use butler_api::{
+    butler::{ip_allocation::IPAllocation, network_pool::NetworkPool},
+    keys::annotations,
+    net::AddressRange,
+};
 use butler_ipam::{Layout, range_text};
 use butler_runtime::{
     admission::{Denial, Operation, Review, Validate, Verdict, Warning},
@@ -51,18 +55,24 @@ impl PoolRules {
         Err(vec![Denial::new("metadata.name", rule)])
     }
 
-    /// What is in use must stay within what the pool gives out.
-    fn narrowing(&self, pool: &NetworkPool, layout: &Layout) -> Option<Denial> {
+    /// What is in use must stay within what the pool gives out; what was left out before is not held against it.
+    fn narrowing(
+        &self,
+        pool: &NetworkPool,
+        layout: &Layout,
+        before: Option<&Layout>,
+    ) -> Option<Denial> {
         let (ledger, _) = ledger(&ObjectKey::of(pool), &self.caches);
-        let given = layout.given();
-        let inside = |range: &butler_api::net::AddressRange| {
+        let gives = |layout: &Layout, range: &AddressRange| {
+            let given = layout.given();
             given
                 .iter()
                 .any(|given| given.contains(range.start()) && given.contains(range.end()))
         };
         let left_out: Vec<_> = ledger
             .grants()
-            .filter(|entry| !inside(&entry.range))
+            .filter(|entry| before.is_none_or(|before| gives(before, &entry.range)))
+            .filter(|entry| !gives(layout, &entry.range))
             .map(|entry| {
                 format!(
                     "{} of IPAllocation {}",
@@ -77,6 +87,23 @@ impl PoolRules {
         );
         (!left_out.is_empty()).then(|| Denial::new("spec", rule))
     }
+}
+
+impl PoolRules {
+    /// A pool whose addresses are in use stays in its network: pools of other networks may give out the same ones.
+    fn moving(&self, pool: &NetworkPool, old: Option<&NetworkPool>) -> Option<Denial> {
+        let moved = old.is_some_and(|old| network(old) != network(pool));
+        let (ledger, _) = ledger(&ObjectKey::of(pool), &self.caches);
+        let in_use = ledger.grants().next().is_some();
+        (moved && in_use).then(|| {
+            let field = format!("metadata.annotations[{}]", annotations::NETWORK);
+            Denial::new(field, "cannot be changed while addresses are in use")
+        })
+    }
+}
+
+fn layout_of(pool: &NetworkPool) -> Option<Layout> {
+    Layout::of(&pool.spec).ok()
 }
 
 impl Validate<NetworkPool> for PoolRules {
@@ -100,19 +127,32 @@ impl Validate<NetworkPool> for PoolRules {
                 .collect::<Vec<_>>()
         })?;
         let mut denials = Vec::new();
+        let before = review.old.and_then(|old| Some((old, layout_of(old)?)));
+        let shared_before = before.as_ref().map(|(old, before)| {
+            let ranges = shared(old, before, &self.caches).into_iter();
+            ranges.map(|(range, _)| range).collect::<Vec<_>>()
+        });
+        let shared_before = shared_before.unwrap_or_default();
+        let covered = |range: &AddressRange| {
+            let mut before = shared_before.iter();
+            before.any(|before| before.contains(range.start()) && before.contains(range.end()))
+        };
         let shared: Vec<_> = shared(pool, &layout, &self.caches)
             .into_iter()
+            .filter(|(range, _)| !covered(range))
             .map(|(range, other)| format!("{} with {other}", range_text(&range)))
             .collect();
         if !shared.is_empty() {
             let rule = format!(
                 "shares addresses: {}; keep the pools apart by tenantAllocation.ranges, or give them different {} annotations if they are different networks",
                 some(&shared),
-                butler_api::keys::annotations::NETWORK,
+                annotations::NETWORK,
             );
             denials.push(Denial::new("spec.cidr", rule));
         }
-        denials.extend(self.narrowing(pool, &layout));
+        let before = before.as_ref().map(|(_, before)| before);
+        denials.extend(self.narrowing(pool, &layout, before));
+        denials.extend(self.moving(pool, review.old));
         if denials.is_empty() {
             Ok(warnings(pool))
         } else {

@@ -11,6 +11,7 @@ use butler_ipam::{Layout, Request, Wish, slice_of};
 use butler_runtime::{
     cache::{Caches, Whole},
     failure::Failure,
+    object::Kind,
     reconciler::Context,
 };
 
@@ -65,10 +66,21 @@ pub(super) async fn observe(
     };
     let grant = grant(allocation, &claimant, caches);
     let pool = match grant {
+        Some(_) if claimant.deleting && is_gone(allocation, context).await? => PoolSight::Missing,
         Some(_) => PoolSight::MayGrant,
         None => sight(allocation, &claimant, caches),
     };
     Ok(World { owner, grant, pool })
+}
+
+/// Whether the pool is gone, though its ledger is not. That a cache does not show it is no proof.
+async fn is_gone(allocation: &IPAllocation, context: &Context) -> Result<bool, Failure> {
+    let key = pool_of(allocation);
+    if context.cache::<Whole<NetworkPool>>().get(&key).is_some() {
+        return Ok(false);
+    }
+    let pool = context.api().get(&Kind::of::<NetworkPool>(), &key).await?;
+    Ok(pool.is_none())
 }
 
 /// What the ledger grants. Most allocations know where to look; the others look through all pages.

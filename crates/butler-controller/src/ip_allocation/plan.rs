@@ -74,7 +74,9 @@ fn release(
         ..before.clone()
     });
     let had_nothing = before.start_address.is_none();
-    if world.grant.is_none() && (is_public || had_nothing) {
+    // A pool that is gone takes nothing back any more.
+    let taken_back = world.grant.is_none() || world.pool == PoolSight::Missing;
+    if taken_back && (is_public || had_nothing) {
         plan.next = Next::Done;
     }
     plan

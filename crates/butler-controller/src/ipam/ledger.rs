@@ -64,6 +64,11 @@ impl Entry {
         }
     }
 
+    /// Whether it is in more than one page.
+    pub(crate) fn reaches_over(&self) -> bool {
+        slice_of(self.range.start()) != slice_of(self.range.end())
+    }
+
     /// The slice whose page makes it a grant.
     fn home(&self) -> IpAddr {
         slice_of(self.range.start()).start()
@@ -141,6 +146,8 @@ pub struct PageWrite {
     pub spec: NetworkPoolLedgerSpec,
     /// How many grants begin with this write.
     pub grants: u64,
+    /// Whether it counts as a write that granted something.
+    pub recorded: bool,
 }
 
 /// All pages of a pool.
@@ -195,14 +202,27 @@ impl Ledger {
             .is_some_and(|page| page.content.entries.binary_search(entry).is_ok())
     }
 
-    /// The writes that take these grants back and clear what crashes left. Homes come before their shadows.
+    /// Whether anything that reaches over several pages is to be cleared: a spent grant, or what a crash left.
+    pub(crate) fn has_loose_ends(&self, spent: &BTreeSet<Entry>) -> bool {
+        spent.iter().any(Entry::reaches_over) || !self.dangling().is_empty()
+    }
+
+    /// The writes that take spent grants back, clear what crashes left, and make new grants; one write for each page.
+    ///
+    /// Homes are cleared before their shadows, so these writes ascend; shadows are made before their homes, so those descend.
+    /// Ranges within one page go either way. New ranges over several pages are therefore not to be mixed with loose ends.
     ///
     /// A home page whose grant never came to be is sealed: written without a change of its entries, so that a write of the
     /// grant which is still on its way finds another version and is refused.
-    pub(crate) fn withdraw(&self, pool: &ObjectKey, grants: &BTreeSet<Entry>) -> Vec<PageWrite> {
+    pub(crate) fn rewrite(
+        &self,
+        pool: &ObjectKey,
+        spent: &BTreeSet<Entry>,
+        grants: &[Entry],
+    ) -> Vec<PageWrite> {
         let dangling = self.dangling();
         let mut edits = Edits::new(self);
-        for entry in grants.iter().chain(dangling.iter().copied()) {
+        for entry in spent.iter().chain(dangling.iter().copied()) {
             for slice in slices(&entry.range) {
                 edits.remove(&slice, entry);
             }
@@ -210,23 +230,16 @@ impl Ledger {
         for entry in dangling {
             edits.seal(&slice_of(entry.range.start()));
         }
-        edits.writes(pool)
-    }
-
-    /// The writes that make these grants. Shadows come before their homes.
-    pub(crate) fn record(&self, pool: &ObjectKey, grants: &[Entry]) -> Vec<PageWrite> {
-        let mut edits = Edits::new(self);
         for entry in grants {
             for slice in slices(&entry.range) {
                 edits.add(&slice, entry);
             }
         }
-        edits
-            .changed
-            .values_mut()
-            .for_each(|(page, _)| page.recorded += 1);
         let mut writes = edits.writes(pool);
-        writes.reverse();
+        if grants.iter().any(Entry::reaches_over) {
+            debug_assert!(!self.has_loose_ends(spent), "one pass, one direction");
+            writes.reverse();
+        }
         writes
     }
 }
@@ -234,7 +247,16 @@ impl Ledger {
 /// Pages in the making.
 struct Edits<'a> {
     ledger: &'a Ledger,
-    changed: BTreeMap<IpAddr, (PageContent, u64)>,
+    changed: BTreeMap<IpAddr, Edited>,
+}
+
+/// A page as it will be.
+struct Edited {
+    content: PageContent,
+    /// Grants that have their home here from now on.
+    grants: u64,
+    /// Something was granted, here or across.
+    granted: bool,
 }
 
 impl<'a> Edits<'a> {
@@ -245,7 +267,7 @@ impl<'a> Edits<'a> {
         }
     }
 
-    fn page(&mut self, slice: &AddressRange) -> &mut (PageContent, u64) {
+    fn page(&mut self, slice: &AddressRange) -> &mut Edited {
         self.changed.entry(slice.start()).or_insert_with(|| {
             let page = self.ledger.pages.get(&slice.start());
             let content = page.map(|page| page.content.clone());
@@ -255,54 +277,63 @@ impl<'a> Edits<'a> {
                 recorded: 0,
                 sealed: 0,
             };
-            (content.unwrap_or_else(empty), 0)
+            Edited {
+                content: content.unwrap_or_else(empty),
+                grants: 0,
+                granted: false,
+            }
         })
     }
 
     fn add(&mut self, slice: &AddressRange, entry: &Entry) {
-        let (content, grants) = self.page(slice);
-        if let Err(position) = content.entries.binary_search(entry) {
-            content.entries.insert(position, entry.clone());
+        let page = self.page(slice);
+        if let Err(position) = page.content.entries.binary_search(entry) {
+            page.content.entries.insert(position, entry.clone());
         }
-        *grants += u64::from(entry.home() == slice.start());
+        page.grants += u64::from(entry.home() == slice.start());
+        page.granted = true;
     }
 
     fn remove(&mut self, slice: &AddressRange, entry: &Entry) {
         if self.ledger.pages.contains_key(&slice.start()) {
-            self.page(slice).0.entries.retain(|other| other != entry);
+            let page = self.page(slice);
+            page.content.entries.retain(|other| other != entry);
         }
     }
 
     fn seal(&mut self, slice: &AddressRange) {
-        self.page(slice).0.sealed += 1;
+        self.page(slice).content.sealed += 1;
     }
 
     /// Ascending; pages that stay as they are left out.
     fn writes(self, pool: &ObjectKey) -> Vec<PageWrite> {
-        let ledger = self.ledger;
-        let changed = self.changed.into_iter().filter_map(|(slice, edited)| {
-            let before = ledger.pages.get(&slice);
-            let same = before.is_some_and(|page| page.content == edited.0);
-            (!same).then_some((before, edited))
-        });
-        changed
-            .map(|(before, (content, grants))| PageWrite {
+        let mut writes = Vec::new();
+        for (slice, mut edited) in self.changed {
+            edited.content.recorded += i64::from(edited.granted);
+            let before = self.ledger.pages.get(&slice);
+            if before.is_some_and(|page| page.content == edited.content) {
+                continue;
+            }
+            let content = &edited.content;
+            writes.push(PageWrite {
                 key: before.map_or_else(|| page_key(pool, &content.slice), |page| page.key.clone()),
                 guard: before.map_or(Guard::Absent, |page| Guard::Version {
                     uid: page.uid.clone(),
                     resource_version: page.resource_version.clone(),
                 }),
                 spec: content.written(&pool.name),
-                grants,
-            })
-            .collect()
+                grants: edited.grants,
+                recorded: edited.granted,
+            });
+        }
+        writes
     }
 }
 
 /// The one page of a slice of a pool. That there is only one is the API server's doing: it has one object of a name.
 ///
 /// The slice is a part of its own after the last dot and has no dot itself, so no two pools share a name.
-fn page_key(pool: &ObjectKey, slice: &AddressRange) -> ObjectKey {
+pub(crate) fn page_key(pool: &ObjectKey, slice: &AddressRange) -> ObjectKey {
     let slice = match slice.start() {
         IpAddr::V4(address) => format!("{:08x}", u32::from(address)),
         IpAddr::V6(address) => format!("{:032x}", u128::from(address)),

@@ -116,7 +116,9 @@ fn elsewhere(pool: &ObjectKey, caches: &Caches) -> BTreeMap<(Owner, AllocationTy
     for cached in &caches.store::<Whole<IPAllocation>>().list() {
         let allocation = &cached.value.0;
         let claimant = Claimant::of(allocation);
-        if let Some(range) = claimant.committed.filter(|_| pool_of(allocation) != *pool) {
+        // What is given back counts no longer: nobody is told when the allocation itself goes.
+        let counts = claimant.has_addresses() && pool_of(allocation) != *pool;
+        if let Some(range) = claimant.committed.filter(|_| counts) {
             let count = elsewhere
                 .entry((claimant.owner(), claimant.spec.kind))
                 .or_default();
@@ -207,14 +209,17 @@ fn left_over(pool: &NetworkPool, layout: &Layout, caches: &Caches) -> Vec<(Addre
         .collect()
 }
 
-/// Networks of other pools whose latest spec their controller has not seen.
+/// Networks of other pools whose latest spec their controller has not seen, or whose ledger we do not see in full.
 fn unsettled(pool: &NetworkPool, caches: &Caches) -> Vec<AddressRange> {
     let others = neighbours(pool, caches);
     let others = others.iter().map(|other| &other.value.0);
     let unsettled = others.filter(|other| {
         let status = other.status.as_ref();
         let seen = status.and_then(|status| status.observed_generation);
-        seen != other.metadata.generation
+        let announced = status.and_then(|status| status.ledger_revision);
+        let (ledger, unreadable) = ledger(&ObjectKey::of(*other), caches);
+        let behind = announced.is_some_and(|announced| announced > ledger.revision());
+        seen != other.metadata.generation || behind || unreadable.is_some()
     });
     unsettled
         .filter_map(|other| other.spec.cidr.parse::<Cidr>().ok())

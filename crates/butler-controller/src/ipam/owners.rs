@@ -2,9 +2,12 @@
 //!
 //! Watched kinds only: what is not watched is left to Kubernetes' own garbage collection, by owner references.
 
-use butler_api::butler::{
-    ip_allocation::IPAllocation, load_balancer_request::LoadBalancerRequest,
-    machine_request::MachineRequest, tenant_cluster::TenantCluster,
+use butler_api::{
+    butler::{
+        ip_allocation::IPAllocation, load_balancer_request::LoadBalancerRequest,
+        machine_request::MachineRequest, tenant_cluster::TenantCluster,
+    },
+    keys::labels,
 };
 use butler_runtime::{
     cache::{AnyStore, Caches, Metadata},
@@ -13,6 +16,7 @@ use butler_runtime::{
     reconciler::Context,
 };
 use k8s_openapi::api::core::v1::{Node, Service};
+use kube::ResourceExt;
 use serde_json::Value;
 
 use super::infrastructure::{NodeAddresses, ServiceAddresses};
@@ -43,7 +47,7 @@ pub(crate) fn sought(allocation: &IPAllocation) -> Option<Sought> {
         return Some(Sought {
             kind: Kind::of::<TenantCluster>(),
             key: ObjectKey::namespaced(&cluster.namespace, &cluster.name),
-            uid: None,
+            uid: made_for(allocation),
         });
     }
     let owner = allocation.spec.owner_ref.as_ref()?;
@@ -62,6 +66,14 @@ pub(crate) fn sought(allocation: &IPAllocation) -> Option<Sought> {
         kind,
         uid: owner.uid.clone(),
     })
+}
+
+/// The UID of the tenant cluster that a controller made the allocation for: another cluster may have its name since.
+fn made_for(allocation: &IPAllocation) -> Option<String> {
+    let labels = allocation.labels();
+    let kind = labels.get(labels::OWNER_KIND)?;
+    let uid = labels.get(labels::OWNER_UID)?;
+    (*kind == Kind::of::<TenantCluster>().kind).then(|| uid.clone())
 }
 
 impl Sought {

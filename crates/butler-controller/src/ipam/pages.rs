@@ -4,14 +4,14 @@ use butler_api::{
     butler::network_pool_ledger::NetworkPoolLedger,
     net::{AddressRange, Cidr},
 };
+use butler_ipam::slice_of;
 use butler_runtime::{
     cache::{Cached, Facts, Projection},
     object::{Kind, ObjectKey},
 };
-use kube::ResourceExt;
 use serde_json::Value;
 
-use super::ledger::{Page, PageContent};
+use super::ledger::{Page, PageContent, page_key};
 
 /// A ledger page in types.
 ///
@@ -29,15 +29,31 @@ impl Projection for CachedPage {
     }
 
     fn project(object: Value) -> Result<Self, serde_json::Error> {
-        let ledger: NetworkPoolLedger = serde_json::from_value(object)?;
-        let namespace = ledger.namespace();
-        Ok(Self {
-            pool: ObjectKey {
-                namespace,
-                name: ledger.spec.pool_ref.name.clone(),
-            },
-            content: PageContent::read(&ledger.spec).map_err(|error| error.to_string()),
-        })
+        let key = ObjectKey::in_body(&object);
+        let pool = object.pointer("/spec/poolRef/name");
+        let pool = ObjectKey {
+            namespace: key.namespace.clone(),
+            name: pool.and_then(Value::as_str).unwrap_or_default().to_owned(),
+        };
+        let content = serde_json::from_value::<NetworkPoolLedger>(object)
+            .map_err(|error| error.to_string())
+            .and_then(|ledger| PageContent::read(&ledger.spec).map_err(|error| error.to_string()))
+            .and_then(|content| in_its_place(content, &key, &pool));
+        Ok(Self { pool, content })
+    }
+}
+
+/// There is one page of a slice because there is one name for it. A copy under another name is nobody's book.
+fn in_its_place(
+    content: PageContent,
+    key: &ObjectKey,
+    pool: &ObjectKey,
+) -> Result<PageContent, String> {
+    let slice = slice_of(content.slice.start());
+    if content.slice == slice && *key == page_key(pool, &slice) {
+        Ok(content)
+    } else {
+        Err("its name and its addresses do not belong together; delete it if it is a copy".into())
     }
 }
 

@@ -7,8 +7,8 @@
 //! | writes | `NetworkPoolLedger`, each over the very version that was read; the finalizer is held while anything is granted |
 //! | conditions | `Ready`, `Disjoint` (no other pool gives out the same addresses), `CapacityWarning`, `CapacityCritical`, `CapacityExhausted` |
 //!
-//! A batch of grants takes two passes: the first raises the numbers in the status, the second writes the ledger. So the status
-//! never shows less than what allocations have.
+//! Before a pass writes grants to the ledger, it raises the numbers in the status. So the status never shows less than what
+//! allocations have.
 
 mod observe;
 mod perform;
@@ -51,6 +51,14 @@ pub use observe::World;
 /// What server-side apply cannot do for a pool.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub enum Effect {
+    /// Raises the numbers in the status before the ledger is written. Done only over the very version of the pool that the plan
+    /// was made from.
+    Announce {
+        /// As many addresses as may be allocated on the way.
+        allocated: i32,
+        /// A revision that the ledger has not reached yet.
+        revision: i64,
+    },
     /// Writes a page of the ledger.
     Write(PageWrite),
     /// Removes a page that holds nothing.

@@ -30,19 +30,8 @@ pub struct World {
     pub(super) layout: Result<Layout, Vec<Violation>>,
     /// Ledger, allocations and everything else that is cached.
     pub(super) around: Surroundings,
-    /// What the status promises, if it speaks of a ledger that is yet to be written.
-    pub(super) promised: Option<Promise>,
     /// UIDs of allocations that hold addresses in the ledger and are gone for good: the API server itself says so.
     pub(super) gone: BTreeSet<String>,
-}
-
-/// How many addresses may be allocated before the status must be raised.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Promise {
-    /// The revision of the ledger it is about.
-    pub(super) revision: i64,
-    /// At most this many.
-    pub(super) allocated: u128,
 }
 
 pub(super) async fn observe(pool: &NetworkPool, context: &Context) -> Result<World, Failure> {
@@ -54,11 +43,8 @@ pub(super) async fn observe(pool: &NetworkPool, context: &Context) -> Result<Wor
     };
     let status = pool.status.as_ref();
     let announced = status.and_then(|status| status.ledger_revision);
-    let mut promised = None;
     if announced > Some(around.ledger.revision()) {
-        // Grants were announced that the cache does not show: they are yet to be made, or a cache is behind. Only the API
-        // server knows.
-        promised = read_promise(pool, context).await?;
+        // Grants were announced that the cache does not show: they were never made, or it is behind. Only the API server knows.
         (around.ledger, around.unreadable) = read_ledger(pool, context).await?;
     }
     let mut gone = BTreeSet::new();
@@ -83,31 +69,8 @@ pub(super) async fn observe(pool: &NetworkPool, context: &Context) -> Result<Wor
     Ok(World {
         layout,
         around,
-        promised,
         gone,
     })
-}
-
-/// How far the status lets the ledger go, as the API server has it. The cache may show a promise that was taken back since.
-async fn read_promise(pool: &NetworkPool, context: &Context) -> Result<Option<Promise>, Failure> {
-    let kind = Kind::of::<NetworkPool>();
-    let body = context.api().get(&kind, &ObjectKey::of(pool)).await?;
-    let current = body.and_then(|body| serde_json::from_value::<NetworkPool>(body).ok());
-    let current = current.filter(|current| current.metadata.uid == pool.metadata.uid);
-    let status = current.and_then(|current| current.status);
-    Ok(status.and_then(|status| {
-        let (revision, allocated) = (status.ledger_revision?, status.allocated_ips?);
-        // The status cannot count further.
-        let unlimited = allocated == i32::MAX;
-        Some(Promise {
-            revision,
-            allocated: if unlimited {
-                u128::MAX
-            } else {
-                u128::try_from(allocated).ok()?
-            },
-        })
-    }))
 }
 
 /// The ledger of a pool as the API server has it.

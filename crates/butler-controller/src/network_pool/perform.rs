@@ -6,16 +6,19 @@ use butler_api::{
     keys::{finalizers, groups, labels, values},
 };
 use butler_runtime::{
-    api_server::{ApiError, Cause, Preconditions},
+    api_server::{ApiError, Cause, Part, Preconditions},
     failure::{Class, Failure},
     object::{Kind, ObjectKey},
-    reconciler::Context,
+    reconciler::{Context, Reconciler},
 };
 use kube::ResourceExt;
 use serde_json::{Value, json};
 
-use super::{Effect, Guard, PageWrite};
-use crate::metrics::{Outcome, Processed};
+use super::{Effect, Guard, NetworkPoolReconciler, PageWrite};
+use crate::{
+    metrics::{Outcome, Processed},
+    run::COMPONENT,
+};
 
 pub(super) async fn perform(
     pool: &NetworkPool,
@@ -24,6 +27,10 @@ pub(super) async fn perform(
     context: &Context,
 ) -> Result<(), Failure> {
     match effect {
+        Effect::Announce {
+            allocated,
+            revision,
+        } => announce(pool, *allocated, *revision, context).await,
         Effect::Write(page) => {
             write(pool, page, context).await?;
             processed.count(&ObjectKey::of(pool), Outcome::Success, page.grants);
@@ -35,6 +42,35 @@ pub(super) async fn perform(
             resource_version,
         } => remove(key, uid, resource_version, context).await,
     }
+}
+
+/// The engine guards every write to the pool itself by the version it was read at: whoever lags behind announces nothing, and
+/// so grants nothing, and an older status that is still on its way is refused from now on.
+async fn announce(
+    pool: &NetworkPool,
+    allocated: i32,
+    revision: i64,
+    context: &Context,
+) -> Result<(), Failure> {
+    let kind = Kind::of::<NetworkPool>();
+    let key = ObjectKey::of(pool);
+    let manager = format!("{COMPONENT}/{}/announce", NetworkPoolReconciler::NAME);
+    let body = json!({
+        "apiVersion": groups::BUTLER_API_VERSION,
+        "kind": kind.kind,
+        "metadata": { "name": key.name, "namespace": key.namespace, "uid": pool.uid() },
+        "status": { "allocatedIPs": allocated, "ledgerRevision": revision },
+    });
+    let api = context.api();
+    let announced = api.apply(&kind, &key, Part::Status, &manager, body).await;
+    announced.map(drop).map_err(|error| match error.cause {
+        Cause::NotFound => Failure {
+            class: Class::Stale,
+            reason: reasons::APPLY_FAILED,
+            message: format!("the NetworkPool {key} is gone"),
+        },
+        _ => error.into(),
+    })
 }
 
 fn kind() -> Kind {

@@ -14,12 +14,7 @@ use butler_runtime::{
 use jiff::Timestamp;
 
 use super::{Effect, World, status};
-use crate::ipam::{
-    book,
-    claimant::Claimant,
-    ledger::{Entry, PageWrite},
-    observe::Surroundings,
-};
+use crate::ipam::{book, claimant::Claimant, ledger::Entry, observe::Surroundings};
 
 /// As many pages as a pass writes: more would not be done before its deadline.
 const PAGES_AT_ONCE: usize = 64;
@@ -35,84 +30,59 @@ pub(super) fn plan(
     }
     let deleting = pool.metadata.deletion_timestamp.is_some();
     let spent = spent(world);
-    let withdrawals = around.ledger.withdraw(&ObjectKey::of(pool), &spent);
     let layout = match &world.layout {
         Ok(layout) => layout.clone(),
         Err(violations) => {
             // What is given back is taken back, and the pool can go, whatever its spec says.
             let mut plan = Plan::status(status::invalid(pool, violations, now));
-            plan.effects = withdrawals.into_iter().map(Effect::Write).collect();
+            let writes = around.ledger.rewrite(&ObjectKey::of(pool), &spent, &[]);
+            plan.effects = writes.into_iter().map(Effect::Write).collect();
             conclude(&mut plan, around, deleting);
             return plan;
         }
     };
-    let mut told = Picture {
-        pool,
-        around,
-        now,
-        deleting,
-        book: book::open(layout, around),
-        revision: around.ledger.revision(),
+    let mut book = book::open(layout, around);
+    let before = book.numbers().allocated;
+    for entry in &spent {
+        // Every grant of the ledger is in the book that was opened from it.
+        let _holder = book.release(&entry.range);
+    }
+    let loose_ends = around.ledger.has_loose_ends(&spent);
+    let grants = granted(&mut book, around, deleting, loose_ends);
+    let writes = around.ledger.rewrite(&ObjectKey::of(pool), &spent, &grants);
+    let recorded = writes.iter().filter(|write| write.recorded).count();
+    let revision = around.ledger.revision();
+    let revision_after = revision + i64::try_from(recorded).unwrap_or(i64::MAX);
+    let (status, notes) = status::of(pool, &book, around, revision_after, deleting, now);
+    let mut plan = Plan {
+        notes,
+        ..Plan::status(status)
     };
-    if !withdrawals.is_empty() {
-        for entry in &spent {
-            // Every grant of the ledger is in the book that was opened from it.
-            let _holder = told.book.release(&entry.range);
-        }
-        return told.after(withdrawals);
+    if recorded > 0 {
+        let announced = pool.status.as_ref();
+        let announced = announced.and_then(|status| status.ledger_revision);
+        let on_the_way = before + grants.iter().map(|entry| entry.range.count()).sum::<u128>();
+        plan.effects.push(Effect::Announce {
+            allocated: i32::try_from(on_the_way).unwrap_or(i32::MAX),
+            // Never what it was: an older status that is still on its way must find another version.
+            revision: announced.unwrap_or_default().max(revision_after - 1) + 1,
+        });
     }
-    let mut plan = told.plan();
+    plan.effects.extend(writes.into_iter().map(Effect::Write));
     conclude(&mut plan, around, deleting);
-    if deleting || !plan.effects.is_empty() {
-        return plan;
-    }
-    grant(told, promised(world))
+    plan
 }
 
 /// Removes pages that go, once nothing is to be written, and lets a deleted pool go after its last page.
 fn conclude(plan: &mut Plan<NetworkPoolStatus, Effect>, around: &Surroundings, deleting: bool) {
-    if !plan.effects.is_empty() {
+    let in_use = around.claimants.values().any(Claimant::has_addresses);
+    let granted = around.ledger.grants().next().is_some();
+    if !deleting || in_use || granted || !plan.effects.is_empty() {
         return;
     }
-    plan.effects = superfluous_pages(around, deleting);
-    if deleting && around.ledger.pages().next().is_none() {
+    plan.effects = superfluous_pages(around);
+    if plan.effects.is_empty() {
         plan.next = Next::Done;
-    }
-}
-
-/// What a plan is told from.
-struct Picture<'a> {
-    pool: &'a NetworkPool,
-    around: &'a Surroundings,
-    now: Timestamp,
-    deleting: bool,
-    /// The pool as it will be.
-    book: Pool,
-    /// The revision of the ledger as it will be.
-    revision: i64,
-}
-
-impl Picture<'_> {
-    fn plan(&self) -> Plan<NetworkPoolStatus, Effect> {
-        let (status, notes) = status::of(
-            self.pool,
-            &self.book,
-            self.around,
-            self.revision,
-            self.deleting,
-            self.now,
-        );
-        Plan {
-            notes,
-            ..Plan::status(status)
-        }
-    }
-
-    /// The plan that makes these writes, and tells of the pool as it will be then.
-    fn after(self, writes: Vec<PageWrite>) -> Plan<NetworkPoolStatus, Effect> {
-        let mut plan = self.plan();
-        plan.effects = writes.into_iter().map(Effect::Write).collect();
-        plan
     }
 }
 
@@ -129,14 +99,10 @@ fn spent(world: &World) -> BTreeSet<Entry> {
     grants.filter(is_spent).cloned().collect()
 }
 
-/// Empty pages that go: all of them with the pool, else those that somebody deleted.
-fn superfluous_pages(around: &Surroundings, deleting: bool) -> Vec<Effect> {
+/// Empty pages, which go with their pool. Before that none goes: a page that is gone cannot refuse a write on its way.
+fn superfluous_pages(around: &Surroundings) -> Vec<Effect> {
     let pages = around.ledger.pages();
-    let granted = deleting && around.ledger.grants().next().is_some();
-    let go = pages.filter(|page| {
-        let empty = page.content.entries.is_empty();
-        empty && !granted && (deleting || page.deleting)
-    });
+    let go = pages.filter(|page| page.content.entries.is_empty());
     go.map(|page| Effect::Remove {
         key: page.key.clone(),
         uid: page.uid.clone(),
@@ -145,44 +111,32 @@ fn superfluous_pages(around: &Surroundings, deleting: bool) -> Vec<Effect> {
     .collect()
 }
 
-/// Grants what is asked for, first come first served: the numbers first, the ledger once the numbers are public.
-fn grant(mut told: Picture<'_>, promised: Option<u128>) -> Plan<NetworkPoolStatus, Effect> {
-    let mut allocated = told.book.numbers().allocated;
+/// Grants what is asked for, first come first served. A pool that goes only takes down what allocations have already.
+fn granted(book: &mut Pool, around: &Surroundings, deleting: bool, loose_ends: bool) -> Vec<Entry> {
     let mut grants = Vec::new();
     let mut pages = BTreeSet::new();
-    for claimant in waiting(told.around) {
-        let Some(range) = fitting(&told.book, claimant, told.around) else {
+    for claimant in waiting(around) {
+        if deleting && claimant.committed.is_none() {
+            continue;
+        }
+        let Some(range) = fitting(book, claimant, around) else {
             continue;
         };
+        let entry = claimant.entry(range);
+        if loose_ends && entry.reaches_over() {
+            // Its turn comes when these are cleared.
+            continue;
+        }
         let touched: Vec<_> = slices(&range).map(|slice| slice.start()).collect();
-        let beyond_promise = promised.is_some_and(|most| allocated + range.count() > most);
-        let too_much = pages.len() + touched.len() > PAGES_AT_ONCE;
-        if (beyond_promise || too_much) && !grants.is_empty() {
-            // What is promised comes first; the rest has its own promise after that.
+        if pages.len() + touched.len() > PAGES_AT_ONCE && !grants.is_empty() {
             break;
         }
-        if told.book.hold(&range, claimant.holder()).is_ok() {
-            allocated += range.count();
+        if book.hold(&range, claimant.holder()).is_ok() {
             pages.extend(touched);
-            grants.push(claimant.entry(range));
+            grants.push(entry);
         }
     }
-    let key = ObjectKey::of(told.pool);
-    let writes = told.around.ledger.record(&key, &grants);
-    told.revision += i64::try_from(writes.len()).unwrap_or(i64::MAX);
-    if promised.is_some_and(|most| allocated <= most) {
-        return told.after(writes);
-    }
-    told.plan()
-}
-
-/// How many addresses the status lets be allocated, if it speaks of a ledger that is yet to be written.
-///
-/// A status that speaks of the ledger as it is, or as it was, promises nothing: it may be lowered by a write on its way.
-fn promised(world: &World) -> Option<u128> {
-    let promise = world.promised.as_ref();
-    let promise = promise.filter(|promise| promise.revision > world.around.ledger.revision());
-    promise.map(|promise| promise.allocated)
+    grants
 }
 
 /// The allocations that wait for addresses, in their turn; first those that have theirs from before there was a ledger.
