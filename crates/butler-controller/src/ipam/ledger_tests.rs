@@ -19,7 +19,7 @@ impl Shelf {
             .iter()
             .map(|(range, name)| entry(range, name))
             .collect();
-        shelf.write_all(&shelf.ledger().record(pool, &entries));
+        shelf.write_all(&shelf.ledger().rewrite(pool, &BTreeSet::new(), &entries));
         shelf
     }
 
@@ -117,7 +117,7 @@ fn what_is_recorded_is_granted() {
         entry("10.40.4.0-10.40.4.3", "shop-nodes"),
     ];
     let mut shelf = Shelf::default();
-    shelf.write_all(&shelf.ledger().record(&rack(), &grants));
+    shelf.write_all(&shelf.ledger().rewrite(&rack(), &BTreeSet::new(), &grants));
     let ledger = shelf.ledger();
     assert_eq!(granted(&ledger), grants);
     assert_eq!(
@@ -131,7 +131,7 @@ fn what_is_recorded_is_granted() {
 #[test]
 fn grants_of_one_slice_are_one_write_that_counts_them() {
     let grants = [entry("10.40.0.1", "shop"), entry("10.40.0.2", "bank")];
-    let writes = Ledger::default().record(&rack(), &grants);
+    let writes = Ledger::default().rewrite(&rack(), &BTreeSet::new(), &grants);
     assert_eq!(writes.len(), 1);
     assert_eq!(
         writes[0].key,
@@ -145,7 +145,7 @@ fn grants_of_one_slice_are_one_write_that_counts_them() {
 #[test]
 fn a_range_over_several_slices_keeps_others_out_before_it_is_granted() {
     let mut shelf = Shelf::default();
-    let writes = shelf.ledger().record(&rack(), &[long()]);
+    let writes = shelf.ledger().rewrite(&rack(), &BTreeSet::new(), &[long()]);
     assert_eq!(slices_of(&writes), ["10.40.8.0", "10.40.4.0", "10.40.0.0"]);
     let begun: Vec<_> = writes.iter().map(|write| write.grants).collect();
     assert_eq!(begun, [0, 0, 1], "only the home makes it a grant");
@@ -158,8 +158,8 @@ fn a_range_over_several_slices_keeps_others_out_before_it_is_granted() {
 #[test]
 fn a_range_over_several_slices_is_withdrawn_before_others_are_let_in() {
     let mut shelf = Shelf::default();
-    shelf.write_all(&shelf.ledger().record(&rack(), &[long()]));
-    let writes = shelf.ledger().withdraw(&rack(), &[long()].into());
+    shelf.write_all(&shelf.ledger().rewrite(&rack(), &BTreeSet::new(), &[long()]));
+    let writes = shelf.ledger().rewrite(&rack(), &[long()].into(), &[]);
     assert_eq!(slices_of(&writes), ["10.40.0.0", "10.40.4.0", "10.40.8.0"]);
     shelf.write_all(&writes);
     let ledger = shelf.ledger();
@@ -169,7 +169,7 @@ fn a_range_over_several_slices_is_withdrawn_before_others_are_let_in() {
 
 #[test]
 fn a_crash_while_granting_grants_nothing_and_is_cleared_away() {
-    let writes = Ledger::default().record(&rack(), &[long()]);
+    let writes = Ledger::default().rewrite(&rack(), &BTreeSet::new(), &[long()]);
     for made in 1..writes.len() {
         let mut shelf = Shelf::default();
         shelf.write_all(&writes[..made]);
@@ -177,7 +177,7 @@ fn a_crash_while_granting_grants_nothing_and_is_cleared_away() {
         assert_eq!(granted(&left), []);
         assert_eq!(left.dangling(), BTreeSet::from([&long()]));
 
-        let clearing = left.withdraw(&rack(), &BTreeSet::new());
+        let clearing = left.rewrite(&rack(), &BTreeSet::new(), &[]);
         let home = &clearing[0];
         assert_eq!(home.spec.start_address, "10.40.0.0");
         assert_eq!(
@@ -202,14 +202,14 @@ fn a_crash_while_granting_grants_nothing_and_is_cleared_away() {
 fn a_home_page_that_exists_is_sealed_too() {
     let neighbour = entry("10.40.0.1", "neighbour");
     let mut shelf = Shelf::default();
-    shelf.write_all(
-        &shelf
-            .ledger()
-            .record(&rack(), std::slice::from_ref(&neighbour)),
-    );
-    let writes = shelf.ledger().record(&rack(), &[long()]);
+    shelf.write_all(&shelf.ledger().rewrite(
+        &rack(),
+        &BTreeSet::new(),
+        std::slice::from_ref(&neighbour),
+    ));
+    let writes = shelf.ledger().rewrite(&rack(), &BTreeSet::new(), &[long()]);
     shelf.write_all(&writes[..1]);
-    shelf.write_all(&shelf.ledger().withdraw(&rack(), &BTreeSet::new()));
+    shelf.write_all(&shelf.ledger().rewrite(&rack(), &BTreeSet::new(), &[]));
     assert!(
         !shelf.write(&writes[2]),
         "the grant that was on its way comes too late"
@@ -220,15 +220,15 @@ fn a_home_page_that_exists_is_sealed_too() {
 #[test]
 fn a_crash_while_withdrawing_leaves_no_grant_that_others_are_let_into() {
     let mut full = Shelf::default();
-    full.write_all(&full.ledger().record(&rack(), &[long()]));
-    let writes = full.ledger().withdraw(&rack(), &[long()].into());
+    full.write_all(&full.ledger().rewrite(&rack(), &BTreeSet::new(), &[long()]));
+    let writes = full.ledger().rewrite(&rack(), &[long()].into(), &[]);
     for made in 0..=writes.len() {
         let mut shelf = full.clone();
         shelf.write_all(&writes[..made]);
         let left = shelf.ledger();
         assert!(homes_have_their_shadows(&left), "after {made} writes");
         assert_eq!(left.grants().count(), usize::from(made == 0));
-        shelf.write_all(&left.withdraw(&rack(), &left.grants().cloned().collect()));
+        shelf.write_all(&left.rewrite(&rack(), &left.grants().cloned().collect(), &[]));
         let cleared = shelf.ledger();
         assert!(cleared.pages().all(|page| page.content.entries.is_empty()));
     }
@@ -243,8 +243,8 @@ fn writes_name_the_very_version_that_was_read() {
         uid: page.uid,
         resource_version: page.resource_version,
     };
-    let more = read.record(&rack(), &[entry("10.40.0.2", "bank")]);
-    let less = read.withdraw(&rack(), &[entry("10.40.0.1", "shop")].into());
+    let more = read.rewrite(&rack(), &BTreeSet::new(), &[entry("10.40.0.2", "bank")]);
+    let less = read.rewrite(&rack(), &[entry("10.40.0.1", "shop")].into(), &[]);
     assert_eq!((&more[0].guard, &less[0].guard), (&guard, &guard));
     assert!(shelf.write(&more[0]));
     assert!(!shelf.write(&less[0]), "the second of two is refused");
@@ -253,10 +253,10 @@ fn writes_name_the_very_version_that_was_read() {
 #[test]
 fn nothing_to_do_is_nothing_to_write() {
     let shelf = Shelf::granting(&rack(), &[("10.40.3.255-10.40.4.0", "shop")]);
-    assert_eq!(shelf.ledger().withdraw(&rack(), &BTreeSet::new()), []);
-    assert_eq!(shelf.ledger().record(&rack(), &[]), []);
+    assert_eq!(shelf.ledger().rewrite(&rack(), &BTreeSet::new(), &[]), []);
+    assert_eq!(shelf.ledger().rewrite(&rack(), &BTreeSet::new(), &[]), []);
     let unknown = entry("10.44.0.1", "nobody");
-    assert_eq!(shelf.ledger().withdraw(&rack(), &[unknown].into()), []);
+    assert_eq!(shelf.ledger().rewrite(&rack(), &[unknown].into(), &[]), []);
 }
 
 #[test]
@@ -275,7 +275,11 @@ fn the_grants_of_others_stay_when_one_is_withdrawn() {
         uid: "other-uid".to_owned(),
         ..entry("10.40.0.2", "somebody")
     };
-    shelf.write_all(&shelf.ledger().withdraw(&rack(), &[shop, impostor].into()));
+    shelf.write_all(
+        &shelf
+            .ledger()
+            .rewrite(&rack(), &[shop, impostor].into(), &[]),
+    );
     let stay = [
         entry("10.40.0.2", "somebody"),
         entry("10.40.3.255-10.40.4.0", "bank"),
@@ -295,7 +299,7 @@ fn pools_whose_names_look_like_pages_have_pages_of_their_own() {
     .into_iter()
     .flat_map(|pool| {
         let pool = ObjectKey::namespaced("butler-system", pool);
-        Ledger::default().record(&pool, &grants)
+        Ledger::default().rewrite(&pool, &BTreeSet::new(), &grants)
     })
     .map(|write| write.key.name)
     .collect();
@@ -309,13 +313,14 @@ fn the_last_slices_of_both_families_can_be_granted() {
         entry("ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff", "very-last"),
     ];
     let mut shelf = Shelf::default();
-    shelf.write_all(&shelf.ledger().record(&rack(), &grants));
+    shelf.write_all(&shelf.ledger().rewrite(&rack(), &BTreeSet::new(), &grants));
     assert_eq!(granted(&shelf.ledger()), grants);
 }
 
 #[test]
 fn a_page_with_an_entry_that_is_no_range_is_not_read_as_less() {
-    let writes = Ledger::default().record(&rack(), &[entry("10.40.0.1", "shop")]);
+    let writes =
+        Ledger::default().rewrite(&rack(), &BTreeSet::new(), &[entry("10.40.0.1", "shop")]);
     let mut spec = writes[0].spec.clone();
     spec.entries[0].end_address = "10.39.0.1".to_owned();
     assert!(PageContent::read(&spec).is_err());

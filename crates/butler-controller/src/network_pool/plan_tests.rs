@@ -13,7 +13,6 @@ use serde_json::{Value, json};
 use super::*;
 use crate::{
     ipam::{ledger::Guard, ledger::tests::Shelf, observe::Share},
-    network_pool::observe::Promise,
     testing::{at, told},
 };
 
@@ -38,7 +37,6 @@ pub(super) fn quiet(pool: &NetworkPool) -> World {
     World {
         layout: Layout::of(&pool.spec),
         around: Surroundings::default(),
-        promised: None,
         gone: BTreeSet::new(),
     }
 }
@@ -114,18 +112,10 @@ fn shelf(grants: &[(&str, &str)]) -> Shelf {
     Shelf::granting(&ObjectKey::namespaced("butler-system", "rack"), grants)
 }
 
-/// The same world, once the status of a plan is public.
-fn promising(mut world: World, plan: &Plan<NetworkPoolStatus, Effect>) -> World {
-    world.promised = Some(Promise {
-        revision: plan.status.ledger_revision.unwrap(),
-        allocated: u128::try_from(plan.status.allocated_ips.unwrap()).unwrap(),
-    });
-    world
-}
-
-/// What is done, as lines.
+/// What is done, as lines; announcements are looked at by [`served`].
 fn effects(plan: &Plan<NetworkPoolStatus, Effect>) -> String {
     let line = |effect: &Effect| match effect {
+        Effect::Announce { .. } => None,
         Effect::Write(page) => {
             let over = match &page.guard {
                 Guard::Absent => "new".to_owned(),
@@ -143,17 +133,16 @@ fn effects(plan: &Plan<NetworkPoolStatus, Effect>) -> String {
             } else {
                 &entries
             };
-            format!("write {} ({over}): {entries}", page.key.name)
+            Some(format!("write {} ({over}): {entries}", page.key.name))
         }
         Effect::Remove {
             key,
             resource_version,
             ..
-        } => {
-            format!("remove {} at {resource_version}", key.name)
-        }
+        } => Some(format!("remove {} at {resource_version}", key.name)),
     };
-    plan.effects.iter().map(line).collect::<Vec<_>>().join("\n")
+    let lines = plan.effects.iter().filter_map(line);
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 /// The numbers a plan shows and what it does.
@@ -175,13 +164,19 @@ pub(super) fn shown(plan: &Plan<NetworkPoolStatus, Effect>) -> String {
     format!("{}\n{}", told(plan), effects(plan))
 }
 
-/// Plans twice, as the engine does: the numbers first, and then with the numbers public.
+/// Plans, and sees that what is granted is announced before it is written.
 fn served(pool: &NetworkPool, world: World) -> String {
-    let first = plan(pool, &world, at(10));
-    assert_eq!(first.effects, [], "the numbers are public first");
-    let second = plan(pool, &promising(world, &first), at(10));
-    assert_eq!(second.status, first.status, "and they were right");
-    deeds(&second)
+    let plan = plan(pool, &world, at(10));
+    let grants = plan
+        .effects
+        .iter()
+        .any(|effect| matches!(effect, Effect::Write(page) if page.recorded));
+    let announced = plan
+        .effects
+        .iter()
+        .position(|effect| matches!(effect, Effect::Announce { .. }));
+    assert_eq!(announced, grants.then_some(0), "{:?}", plan.effects);
+    deeds(&plan)
 }
 
 #[test]
@@ -212,35 +207,66 @@ fn an_empty_pool_counts_itself() {
     "#);
 }
 
+/// What is announced.
+fn announced(plan: &Plan<NetworkPoolStatus, Effect>) -> Vec<(i32, i64)> {
+    let effects = plan.effects.iter();
+    effects
+        .filter_map(|effect| match effect {
+            Effect::Announce {
+                allocated,
+                revision,
+            } => Some((*allocated, *revision)),
+            _ => None,
+        })
+        .collect()
+}
+
 #[test]
 fn a_first_wish_is_counted_in_public_before_it_is_granted() {
     let pool = small();
     let world = with(quiet(&pool), [asks("shop", 1, json!({ "count": 3 }))]);
-    let first = plan(&pool, &world, at(10));
-    insta::assert_snapshot!(deeds(&first), @"allocated 3 in 1, available 11, ledger 1");
-    let second = plan(&pool, &promising(world, &first), at(11));
-    insta::assert_snapshot!(deeds(&second), @"
+    assert_eq!(announced(&plan(&pool, &world, at(10))), [(3, 1)]);
+    insta::assert_snapshot!(served(&pool, world), @"
     allocated 3 in 1, available 11, ledger 1
     write rack.0a280000 (new): shop=10.40.0.1-10.40.0.3
     ");
 }
 
 #[test]
-fn a_promise_about_the_ledger_as_it_is_promises_nothing() {
+fn an_announcement_never_says_what_was_said_before() {
+    let mut pool = small();
+    pool.status = Some(NetworkPoolStatus {
+        ledger_revision: Some(7),
+        allocated_ips: Some(3),
+        ..NetworkPoolStatus::default()
+    });
+    let world = with(quiet(&pool), [asks("shop", 1, json!({ "count": 3 }))]);
+    let plan = plan(&pool, &world, at(10));
+    assert_eq!(announced(&plan), [(3, 8)]);
+    assert_eq!(plan.status.ledger_revision, Some(1), "and then the truth");
+}
+
+#[test]
+fn what_comes_back_and_what_is_granted_are_one_write() {
     let pool = small();
-    let mut world = granting(quiet(&pool), &[("10.40.0.1", "bank")]);
-    world = with(
+    let world = granting(quiet(&pool), &[("10.40.0.1-10.40.0.12", "shop")]);
+    let world = with(
         world,
         [
-            has("bank", "10.40.0.1", "10.40.0.1"),
-            asks("shop", 2, json!({ "count": 3 })),
+            leaves("shop", "Released"),
+            asks("bank", 2, json!({ "count": 4 })),
         ],
     );
-    world.promised = Some(Promise {
-        revision: 1,
-        allocated: 14,
-    });
-    assert_eq!(plan(&pool, &world, at(10)).effects, []);
+    let both = plan(&pool, &world, at(10));
+    assert_eq!(
+        announced(&both),
+        [(16, 2)],
+        "on the way both may be counted"
+    );
+    insta::assert_snapshot!(deeds(&both), @"
+    allocated 4 in 1, available 10, ledger 2
+    write rack.0a280000 (over v1): bank=10.40.0.1-10.40.0.4
+    ");
 }
 
 #[test]
@@ -275,36 +301,6 @@ fn what_does_not_fit_does_not_hold_up_what_does() {
     allocated 14 in 2, available 0, ledger 1
     write rack.0a280000 (new): first=10.40.0.1-10.40.0.10 modest=10.40.0.11-10.40.0.14
     ");
-}
-
-#[test]
-fn what_was_promised_is_granted_though_more_is_asked_for_meanwhile() {
-    let pool = small();
-    let world = with(quiet(&pool), [asks("shop", 1, json!({ "count": 3 }))]);
-    let first = plan(&pool, &world, at(10));
-    let world = with(
-        promising(world, &first),
-        [asks("bank", 2, json!({ "count": 4 }))],
-    );
-    let second = plan(&pool, &world, at(11));
-    insta::assert_snapshot!(deeds(&second), @"
-    allocated 3 in 1, available 11, ledger 1
-    write rack.0a280000 (new): shop=10.40.0.1-10.40.0.3
-    ");
-}
-
-#[test]
-fn what_is_more_than_promised_gets_a_promise_of_its_own() {
-    let pool = small();
-    let world = with(quiet(&pool), [asks("shop", 5, json!({ "count": 3 }))]);
-    let first = plan(&pool, &world, at(10));
-    // Somebody whose turn is earlier comes into sight only now, and wants more than was promised.
-    let world = with(
-        promising(world, &first),
-        [asks("bank", 2, json!({ "count": 4 }))],
-    );
-    let second = plan(&pool, &world, at(11));
-    insta::assert_snapshot!(deeds(&second), @"allocated 4 in 1, available 10, ledger 1");
 }
 
 #[test]
@@ -394,17 +390,19 @@ fn an_allocation_with_two_grants_loses_the_one_it_does_not_use() {
 }
 
 #[test]
-fn what_a_crash_left_is_cleared_before_anything_is_granted() {
+fn what_a_crash_left_is_cleared_before_anything_reaches_over_pages_again() {
     let pool = pool(json!({ "cidr": "10.40.0.0/20" }));
     let mut shelf = Shelf::default();
     let entry = crate::ipam::ledger::tests::entry("10.40.3.254-10.40.4.1", "shop");
-    let writes = shelf.ledger().record(&ObjectKey::of(&pool), &[entry]);
+    let writes = shelf
+        .ledger()
+        .rewrite(&ObjectKey::of(&pool), &BTreeSet::new(), &[entry]);
     shelf.write_all(&writes[..1]);
     let mut world = with(quiet(&pool), [asks("shop", 1, json!({ "count": 4 }))]);
     world.around.ledger = shelf.ledger();
     insta::assert_snapshot!(deeds(&plan(&pool, &world, at(10))), @"
-    allocated 0 in 0, available 4090, ledger 1
-    write rack.0a280000 (new): nothing
+    allocated 4 in 1, available 4086, ledger 2
+    write rack.0a280000 (new): shop=10.40.0.1-10.40.0.4
     write rack.0a280400 (over v1): nothing
     ");
 }
@@ -458,6 +456,7 @@ fn addresses_that_others_use_are_not_given_out() {
     status.totalIPs: 14
     status.unmanagedScopeIPs: 0
     Warning PoolCapacityWarning: 70 percent or more of the addresses are in use; widen the pool or add another
+    write rack.0a280000 (new): bank=10.40.0.1-10.40.0.2
     "#);
     insta::assert_snapshot!(served(&pool, world), @"
     allocated 2 in 1, available 4, ledger 1
