@@ -96,7 +96,8 @@ impl Writer {
         let mut random = SmallRng::seed_from_u64(seed.wrapping_mul(1000).wrapping_add(stream));
         let mut lanes: Vec<_> = (0..LANES).map(|_| Vec::new()).collect();
         for order in 0..allocations {
-            let name = format!("{cluster}-{order:04}");
+            // By its turn, not by its writer: a controller that starts takes what it finds in the order of names.
+            let name = format!("order-{order:04}-of-{cluster}");
             lanes[order % LANES].push(Order::draw(name, &cluster, &mut random));
         }
         Self {

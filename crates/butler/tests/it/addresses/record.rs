@@ -38,6 +38,8 @@ pub(crate) struct Record {
     pub(crate) served: BTreeSet<String>,
     /// The newest revision of every object there is, by kind and name.
     pub(crate) present: Present,
+    /// How many changes of each kind were heard of.
+    pub(crate) heard: BTreeMap<String, usize>,
     /// Why nothing more will be heard.
     failure: Option<String>,
 }
@@ -110,6 +112,7 @@ impl Record {
             self.settled.remove(&name);
         }
         let (key, version) = presence(object);
+        *self.heard.entry(key.0.clone()).or_default() += 1;
         self.changes.push(Change {
             revision: version.parse().expect("a version of etcd is a number"),
             fact,
@@ -119,12 +122,6 @@ impl Record {
         } else {
             self.present.insert(key, version);
         }
-    }
-
-    /// How many changes of this kind were heard of.
-    pub(crate) fn count(&self, kind: fn(&Fact) -> bool) -> usize {
-        let changes = self.changes.iter();
-        changes.filter(|change| kind(&change.fact)).count()
     }
 }
 

@@ -10,7 +10,7 @@ use rand::{RngExt, SeedableRng, rngs::SmallRng};
 use super::{
     orders::{self, Writer},
     record::{Record, Recorder},
-    replay::{Fact, Numbers, replay},
+    replay::{Numbers, replay},
     rest,
     truth::Truth,
 };
@@ -87,18 +87,8 @@ struct Mortal<'a> {
     deaths: Cell<usize>,
 }
 
-/// The writes after which a controller can die.
-const MOMENTS: [(&str, fn(&Fact) -> bool); 3] = [
-    ("an allocation is written", |fact| {
-        matches!(fact, Fact::Allocation { .. })
-    }),
-    ("a page is written", |fact| {
-        matches!(fact, Fact::Page { .. })
-    }),
-    ("the pool is written", |fact| {
-        matches!(fact, Fact::Pool { .. })
-    }),
-];
+/// The kinds after whose writes a controller dies.
+const MOMENTS: [&str; 3] = ["IPAllocation", "NetworkPoolLedger", "NetworkPool"];
 
 impl<'a> Mortal<'a> {
     fn start(scene: &'a Scene, name: &'a str, seed: u64) -> Self {
@@ -119,10 +109,11 @@ impl<'a> Mortal<'a> {
             let target = recorder.read(|record| record.served.len()) + more;
             let served = |record: &Record| record.served.len() >= target;
             recorder.until("more allocations are served", served).await;
-            let (what, kind) = MOMENTS[self.random.random_range(0..MOMENTS.len())];
-            let before = recorder.read(|record| record.count(kind));
-            let happens = |record: &Record| record.count(kind) > before;
-            recorder.until(what, happens).await;
+            let kind = MOMENTS[self.random.random_range(0..MOMENTS.len())];
+            let heard = |record: &Record| record.heard.get(kind).copied();
+            let before = recorder.read(heard);
+            let what = format!("a {kind} is written");
+            recorder.until(&what, |record| heard(record) > before).await;
             self.replica.kill();
             self.replica = Replica::start_without_election(&self.scene.server, self.name);
             self.deaths.set(self.deaths.get() + 1);
@@ -136,7 +127,7 @@ async fn eight_writers_and_a_controller_that_keeps_dying_never_double_book() {
     let mut controller = Mortal::start(&scene, "only", 1);
     tokio::select! {
         () = scene.write() => {}
-        () = controller.keep_dying(100) => {}
+        () = controller.keep_dying(140) => {}
     }
     assert!(controller.deaths.get() >= 8, "{:?}", controller.deaths);
     scene.rests().await;

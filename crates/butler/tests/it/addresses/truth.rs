@@ -164,7 +164,12 @@ impl Truth {
                     !free.iter().any(fits),
                     "{name} fits and is refused: {reason}"
                 );
-                assert_eq!(reason, reasons::PINNED_RANGE_TAKEN, "{name}");
+                // What nobody has is reserved.
+                let taken = shown.keys().any(|held| held.overlaps(&pinned));
+                let outside = pinned.overlaps(&range(RESERVED.0, RESERVED.1));
+                let right = (taken && reason == reasons::PINNED_RANGE_TAKEN)
+                    || (outside && reason == reasons::PINNED_RANGE_OUTSIDE);
+                assert!(right, "{name} is refused: {reason}");
             } else {
                 let count = allocation.spec.count.unwrap_or(1);
                 let fits = u128::try_from(count).unwrap() <= largest.unwrap_or_default();
