@@ -106,10 +106,10 @@ pub(crate) struct Broken {
 /// What is broken.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Rule {
-    /// Two allocations show the same address.
-    ShownTwice(Claim, Claim),
-    /// Two grants of the ledger have the same address.
-    GrantedTwice(Claim, Claim),
+    /// Two allocations show the same address: the new one and the one before.
+    ShownTwice(Box<[Claim; 2]>),
+    /// Two grants of the ledger have the same address: the new one and the one before.
+    GrantedTwice(Box<[Claim; 2]>),
     /// An allocation shows addresses that the ledger does not grant it.
     ShownWithoutGrant(Claim),
     /// The pool says that less is allocated than is shown.
@@ -188,7 +188,7 @@ impl Moment {
             self.shown_count += range.count();
             let claim = Claim { range, uid };
             let added = self.shown.add(claim.clone());
-            added.map_err(|taken| Rule::ShownTwice(claim.clone(), taken))?;
+            added.map_err(|taken| Rule::ShownTwice([claim.clone(), taken].into()))?;
             if !self.granted.has(&claim) {
                 return Err(Rule::ShownWithoutGrant(claim));
             }
@@ -214,7 +214,7 @@ impl Moment {
         for (range, uid) in added {
             let claim = claim(range, uid);
             let added = self.granted.add(claim.clone());
-            added.map_err(|taken| Rule::GrantedTwice(claim, taken))?;
+            added.map_err(|taken| Rule::GrantedTwice([claim, taken].into()))?;
         }
         self.pages.insert(name, grants);
         Ok(())

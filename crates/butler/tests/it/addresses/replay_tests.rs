@@ -76,22 +76,28 @@ fn two_allocations_with_one_address_are_a_double_booking() {
     ];
     assert_eq!(
         replay(told(granted), Numbers::Loose),
-        broken(3, Rule::GrantedTwice(second.clone(), first.clone()))
+        broken(
+            3,
+            Rule::GrantedTwice([second.clone(), first.clone()].into())
+        )
     );
     let across = vec![page("a", &[&first]), page("b", &[&second])];
     assert_eq!(
         replay(told(across), Numbers::Loose),
-        broken(2, Rule::GrantedTwice(second.clone(), first.clone()))
+        broken(
+            2,
+            Rule::GrantedTwice([second.clone(), first.clone()].into())
+        )
     );
     let shown = vec![page("a", &[&first]), shows(&first), shows(&second)];
     assert_eq!(
         replay(told(shown), Numbers::Loose),
-        broken(3, Rule::ShownTwice(second, first.clone()))
+        broken(3, Rule::ShownTwice([second, first.clone()].into()))
     );
     let twice = vec![page("a", &[&first, &first])];
     assert_eq!(
         replay(told(twice), Numbers::Loose),
-        broken(1, Rule::GrantedTwice(first.clone(), first))
+        broken(1, Rule::GrantedTwice([first.clone(), first].into()))
     );
 }
 
