@@ -148,9 +148,9 @@ impl Recorder {
     /// Waits until the record shows something.
     pub(crate) async fn until(&self, what: &str, shows: impl Fn(&Record) -> bool) {
         let mut seen = self.record.subscribe();
-        let shown = seen.wait_for(|record| record.failure.is_some() || shows(record));
-        let shown = timeout(PATIENCE, shown).await;
-        let record = shown.unwrap_or_else(|_| panic!("waited in vain until {what}"));
+        let waiting = seen.wait_for(|record| record.failure.is_some() || shows(record));
+        let outcome = timeout(PATIENCE, waiting).await;
+        let record = outcome.unwrap_or_else(|_| panic!("waited in vain until {what}"));
         assert_eq!(record.unwrap().failure, None);
     }
 
