@@ -14,7 +14,7 @@ use rand::{RngExt, SeedableRng, rngs::SmallRng};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::record::Recorder;
+use super::record::{Record, Recorder};
 
 /// The pool.
 pub(crate) const POOL: &str = "edge";
@@ -32,6 +32,8 @@ const NAMESPACE: &str = "default";
 const LANES: usize = 4;
 /// Let this many of its allocations live at once that a writer will delete again.
 const KEPT: usize = 6;
+/// Nobody asks for more while this many wait: a queue that only grows would be all that is tested.
+const BACKLOG: usize = 160;
 
 /// Reads an object as its owner writes it.
 fn object<K: DeserializeOwned>(kind: &str, name: &str, spec: &Value) -> K {
@@ -126,6 +128,8 @@ impl Writer {
 async fn write_lane(orders: &[Order], api: &Api<IPAllocation>, recorder: &Recorder) {
     let mut leaving = VecDeque::new();
     for order in orders {
+        let short = |record: &Record| record.waiting.len() < BACKLOG;
+        recorder.until("fewer allocations wait", short).await;
         let created = api.create(&PostParams::default(), &order.allocation).await;
         created.unwrap();
         leaving.extend(order.leaves.map(|leaves| (order, leaves)));

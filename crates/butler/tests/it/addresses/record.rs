@@ -34,6 +34,8 @@ pub(crate) struct Record {
     pub(crate) changes: Vec<Change>,
     /// The names of allocations that are granted or refused now.
     pub(crate) settled: BTreeSet<String>,
+    /// The names of the other allocations there are now.
+    pub(crate) waiting: BTreeSet<String>,
     /// The UIDs of allocations that were ever granted something.
     pub(crate) served: BTreeSet<String>,
     /// The newest revision of every object there is, by kind and name.
@@ -59,9 +61,9 @@ pub(crate) trait Recorded:
     /// What an object says; nothing, once it is gone.
     fn fact(&self, gone: bool) -> Fact;
 
-    /// Whether it is an allocation that is granted or refused.
-    fn is_settled(&self) -> bool {
-        false
+    /// Whether it is granted or refused, if it is an allocation.
+    fn settled(&self) -> Option<bool> {
+        None
     }
 }
 
@@ -82,10 +84,10 @@ impl Recorded for IPAllocation {
         Fact::of_allocation(self, gone)
     }
 
-    fn is_settled(&self) -> bool {
+    fn settled(&self) -> Option<bool> {
         let phase = self.status.as_ref().and_then(|status| status.phase);
         let answered = [AllocationPhase::Allocated, AllocationPhase::Failed];
-        phase.is_some_and(|phase| answered.contains(&phase))
+        Some(phase.is_some_and(|phase| answered.contains(&phase)))
     }
 }
 
@@ -98,7 +100,6 @@ pub(crate) fn presence<K: Recorded>(object: &K) -> ((String, String), String) {
 impl Record {
     fn hear<K: Recorded>(&mut self, object: &K, gone: bool) {
         let fact = object.fact(gone);
-        let name = object.name_any();
         if let Fact::Allocation {
             uid,
             shows: Some(_),
@@ -106,10 +107,15 @@ impl Record {
         {
             self.served.insert(uid.clone());
         }
-        if object.is_settled() && !gone {
-            self.settled.insert(name);
-        } else {
+        if let Some(settled) = object.settled() {
+            let name = object.name_any();
             self.settled.remove(&name);
+            self.waiting.remove(&name);
+            match settled {
+                _ if gone => false,
+                true => self.settled.insert(name),
+                false => self.waiting.insert(name),
+            };
         }
         let (key, version) = presence(object);
         *self.heard.entry(key.0.clone()).or_default() += 1;

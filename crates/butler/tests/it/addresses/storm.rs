@@ -55,11 +55,7 @@ impl Scene {
     async fn rests(&self) -> Truth {
         let stay: BTreeSet<_> = self.writers.iter().flat_map(Writer::stay).collect();
         let what = "all allocations are granted, refused or gone";
-        let settled = |record: &Record| {
-            let present = record.present.keys();
-            let names = present.filter(|(kind, _)| kind == "IPAllocation");
-            record.settled == stay && names.count() == stay.len()
-        };
+        let settled = |record: &Record| record.settled == stay && record.waiting.is_empty();
         self.recorder.until(what, settled).await;
         rest::comes_to_rest(&self.server).await;
         let truth = Truth::read(&self.client).await;
