@@ -1,6 +1,8 @@
 //! The `butler` binary as an operator meets it: real processes against a real API server.
 
 #[cfg(test)]
+mod addresses;
+#[cfg(test)]
 mod admission;
 #[cfg(test)]
 mod admission_pools;

@@ -1,8 +1,9 @@
 //! One process of `butler controller`, ended with the test.
 
 use std::{
-    io::Read,
+    fs::{self, File},
     net::TcpListener,
+    path::PathBuf,
     process::{Child, Command, Stdio},
 };
 
@@ -11,12 +12,18 @@ use butler_testkit::ApiServer;
 /// A running replica.
 pub(crate) struct Replica {
     child: Child,
+    log: PathBuf,
 }
 
 impl Replica {
     /// Starts a replica that is known by this name in the lease.
     pub(crate) fn start(server: &ApiServer, name: &str) -> Self {
         Self::start_with(server, name, &[])
+    }
+
+    /// The same, at work at once, whoever else is.
+    pub(crate) fn start_without_election(server: &ApiServer, name: &str) -> Self {
+        Self::start_with(server, name, &["--leader-elect=false".to_owned()])
     }
 
     /// The same, with webhooks that the API server reaches on this machine.
@@ -34,6 +41,9 @@ impl Replica {
     }
 
     fn start_with(server: &ApiServer, name: &str, flags: &[String]) -> Self {
+        // A file: a pipe that nobody reads while the test runs would fill up and hold the replica.
+        let log = server.directory().join(format!("replica-{name}.log"));
+        let stderr = File::options().create(true).append(true).open(&log);
         let child = Command::new(env!("CARGO_BIN_EXE_butler"))
             .args([
                 "controller",
@@ -47,10 +57,10 @@ impl Replica {
             .env("BUTLER_LOG_FORMAT", "text")
             .stdin(Stdio::null())
             .stdout(Stdio::null())
-            .stderr(Stdio::piped())
+            .stderr(stderr.unwrap())
             .spawn()
             .unwrap();
-        Self { child }
+        Self { child, log }
     }
 
     /// `kill -9`.
@@ -74,10 +84,7 @@ impl Drop for Replica {
         // What a failed test needs to know is in the replica's log.
         let ended = self.child.kill().and_then(|()| self.child.wait());
         if std::thread::panicking() {
-            let mut log = String::new();
-            if let Some(stderr) = &mut self.child.stderr {
-                stderr.read_to_string(&mut log).ok();
-            }
+            let log = fs::read_to_string(&self.log).unwrap_or_default();
             eprintln!("replica ended with {ended:?}; its log:\n{log}");
         }
     }

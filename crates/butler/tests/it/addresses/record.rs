@@ -1,0 +1,213 @@
+//! Everything that the API server tells of pools, pages and allocations, from the beginning.
+//!
+//! Owns: the watches. None of them begins anew with a list, which would hide what happened in between: one that ends is taken
+//! up where it ended.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Debug,
+    pin::pin,
+    sync::Arc,
+};
+
+use butler_api::butler::{
+    ip_allocation::{AllocationPhase, IPAllocation},
+    network_pool::NetworkPool,
+    network_pool_ledger::NetworkPoolLedger,
+};
+use futures::StreamExt;
+use kube::{
+    Api, Client, Resource, ResourceExt,
+    api::{ListParams, WatchParams},
+    core::{NamespaceResourceScope, WatchEvent},
+};
+use serde::de::DeserializeOwned;
+use tokio::{sync::watch, task::JoinSet, time::timeout};
+
+use super::replay::{Change, Fact};
+use crate::fleet::PATIENCE;
+
+/// What was heard so far.
+#[derive(Default)]
+pub(crate) struct Record {
+    /// All of it.
+    pub(crate) changes: Vec<Change>,
+    /// The names of allocations that are granted or refused now.
+    pub(crate) settled: BTreeSet<String>,
+    /// The names of the other allocations there are now.
+    pub(crate) waiting: BTreeSet<String>,
+    /// The UIDs of allocations that were ever granted something.
+    pub(crate) served: BTreeSet<String>,
+    /// The newest revision of every object there is, by kind and name.
+    pub(crate) present: Present,
+    /// How many changes of each kind were heard of.
+    pub(crate) heard: BTreeMap<String, usize>,
+    /// Why nothing more will be heard.
+    failure: Option<String>,
+}
+
+/// Which objects there are, in which version.
+pub(crate) type Present = BTreeMap<(String, String), String>;
+
+/// A kind that is recorded.
+pub(crate) trait Recorded:
+    Resource<Scope = NamespaceResourceScope, DynamicType = ()>
+    + Clone
+    + Debug
+    + DeserializeOwned
+    + Send
+    + 'static
+{
+    /// What an object says; nothing, once it is gone.
+    fn fact(&self, gone: bool) -> Fact;
+
+    /// Whether it is granted or refused, if it is an allocation.
+    fn settled(&self) -> Option<bool> {
+        None
+    }
+}
+
+impl Recorded for NetworkPool {
+    fn fact(&self, gone: bool) -> Fact {
+        Fact::of_pool(self, gone)
+    }
+}
+
+impl Recorded for NetworkPoolLedger {
+    fn fact(&self, gone: bool) -> Fact {
+        Fact::of_page(self, gone)
+    }
+}
+
+impl Recorded for IPAllocation {
+    fn fact(&self, gone: bool) -> Fact {
+        Fact::of_allocation(self, gone)
+    }
+
+    fn settled(&self) -> Option<bool> {
+        let phase = self.status.as_ref().and_then(|status| status.phase);
+        let answered = [AllocationPhase::Allocated, AllocationPhase::Failed];
+        Some(phase.is_some_and(|phase| answered.contains(&phase)))
+    }
+}
+
+/// What an object is found by in [`Present`], and its version.
+pub(crate) fn presence<K: Recorded>(object: &K) -> ((String, String), String) {
+    let version = object.resource_version().unwrap();
+    ((K::kind(&()).into_owned(), object.name_any()), version)
+}
+
+impl Record {
+    fn hear<K: Recorded>(&mut self, object: &K, gone: bool) {
+        let fact = object.fact(gone);
+        if let Fact::Allocation {
+            uid,
+            shows: Some(_),
+        } = &fact
+        {
+            self.served.insert(uid.clone());
+        }
+        if let Some(settled) = object.settled() {
+            let name = object.name_any();
+            self.settled.remove(&name);
+            self.waiting.remove(&name);
+            match settled {
+                _ if gone => false,
+                true => self.settled.insert(name),
+                false => self.waiting.insert(name),
+            };
+        }
+        let (key, version) = presence(object);
+        *self.heard.entry(key.0.clone()).or_default() += 1;
+        self.changes.push(Change {
+            revision: version.parse().expect("a version of etcd is a number"),
+            fact,
+        });
+        if gone {
+            self.present.remove(&key);
+        } else {
+            self.present.insert(key, version);
+        }
+    }
+}
+
+/// Keeps the record while it lives.
+pub(crate) struct Recorder {
+    record: Arc<watch::Sender<Record>>,
+    _watches: JoinSet<()>,
+}
+
+impl Recorder {
+    /// Begins, while there is nothing yet.
+    pub(crate) async fn start(client: &Client) -> Self {
+        let record = Arc::new(watch::Sender::new(Record::default()));
+        let mut watches = JoinSet::new();
+        follow::<NetworkPool>(client, &record, &mut watches).await;
+        follow::<NetworkPoolLedger>(client, &record, &mut watches).await;
+        follow::<IPAllocation>(client, &record, &mut watches).await;
+        Self {
+            record,
+            _watches: watches,
+        }
+    }
+
+    /// Waits until the record shows something.
+    pub(crate) async fn until(&self, what: &str, shows: impl Fn(&Record) -> bool) {
+        let mut seen = self.record.subscribe();
+        let waiting = seen.wait_for(|record| record.failure.is_some() || shows(record));
+        let outcome = timeout(PATIENCE, waiting).await;
+        let record = outcome.unwrap_or_else(|_| panic!("waited in vain until {what}"));
+        assert_eq!(record.unwrap().failure, None);
+    }
+
+    /// Reads the record.
+    pub(crate) fn read<T>(&self, read: impl FnOnce(&Record) -> T) -> T {
+        read(&self.record.borrow())
+    }
+}
+
+/// Follows all objects of a kind from now on.
+async fn follow<K: Recorded>(
+    client: &Client,
+    record: &Arc<watch::Sender<Record>>,
+    watches: &mut JoinSet<()>,
+) {
+    let api = Api::<K>::default_namespaced(client.clone());
+    let found = api.list(&ListParams::default()).await.unwrap();
+    assert_eq!(found.items.len(), 0, "the record begins with nothing");
+    let from = found.metadata.resource_version.unwrap();
+    let record = Arc::clone(record);
+    watches.spawn(async move {
+        let failure = listen(&api, from, &record).await;
+        record.send_modify(|record| record.failure = Some(failure.to_string()));
+    });
+}
+
+/// Hears until something fails.
+async fn listen<K: Recorded>(
+    api: &Api<K>,
+    mut version: String,
+    record: &watch::Sender<Record>,
+) -> kube::Error {
+    loop {
+        let events = match api.watch(&WatchParams::default(), &version).await {
+            Ok(events) => events,
+            Err(error) => return error,
+        };
+        let mut events = pin!(events);
+        while let Some(event) = events.next().await {
+            let (object, gone) = match event {
+                Ok(WatchEvent::Added(object) | WatchEvent::Modified(object)) => (object, false),
+                Ok(WatchEvent::Deleted(object)) => (object, true),
+                Ok(WatchEvent::Bookmark(bookmark)) => {
+                    version = bookmark.metadata.resource_version;
+                    continue;
+                }
+                Ok(WatchEvent::Error(status)) => return kube::Error::Api(status),
+                Err(error) => return error,
+            };
+            version = object.resource_version().unwrap();
+            record.send_modify(|record| record.hear(&object, gone));
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! Addresses at rest cost nothing.
+
+use std::time::Duration;
+
+use butler_testkit::{
+    ApiServer, Options,
+    audit::{Mark, Request, Requests},
+};
+use tokio::time::{sleep, timeout};
+
+use super::{
+    orders::{self, Writer},
+    record::{Record, Recorder},
+};
+use crate::{
+    fleet::{CONTROLLER, PATIENCE, USER_AGENT},
+    replica::Replica,
+};
+
+/// Of which a third is deleted again.
+const ALLOCATIONS: usize = 320;
+const STAY: usize = 200;
+/// What an allocation takes from its creation to its grant: its finalizer, that it waits, and what it was granted.
+const WRITES: usize = 3;
+/// As long as nothing is asked for before it counts as rest.
+const BREATH: Duration = Duration::from_secs(1);
+/// Longer than a controller puts anything off that it has begun.
+const WINDOW: Duration = Duration::from_secs(5);
+
+/// What the controllers asked for since, but for leases; a watch that goes on is no question.
+fn asked(server: &ApiServer, mark: Mark) -> Requests {
+    let requests = server.audit().since(mark).by_user_agent(CONTROLLER);
+    let requests = requests.except_resource("leases");
+    requests.filter(|request| request.verb != "watch")
+}
+
+/// Waits until the controllers ask for nothing any more.
+pub(crate) async fn comes_to_rest(server: &ApiServer) {
+    let rests = timeout(PATIENCE, async {
+        loop {
+            let mark = server.audit().mark();
+            // Not a wait for something to happen: the time in which nothing happens.
+            sleep(BREATH).await;
+            if asked(server, mark).is_empty() {
+                return;
+            }
+        }
+    });
+    rests.await.expect("the controllers come to rest");
+}
+
+/// The controllers ask for nothing in a time in which nothing happens.
+pub(crate) async fn stays_at_rest(server: &ApiServer) {
+    let mark = server.audit().mark();
+    // Not a wait for something to happen: the time in which nothing may happen.
+    sleep(WINDOW).await;
+    let requests = asked(server, mark);
+    assert!(requests.is_empty(), "{requests}");
+}
+
+#[tokio::test]
+async fn two_hundred_allocations_take_three_writes_each_and_no_request_at_rest() {
+    let server = ApiServer::start(Options::default()).await.unwrap();
+    let client = server.client_as(USER_AGENT);
+    let recorder = Recorder::start(&client).await;
+    let _replica = Replica::start(&server, "only");
+    orders::create_pool(&client).await;
+    let writer = Writer::new(&client, 3, 0, ALLOCATIONS).await;
+    writer.write(&recorder).await;
+    let stay = writer.stay();
+    assert!(stay.len() >= STAY, "{}", stay.len());
+    let settled = |record: &Record| record.settled == stay;
+    recorder.until("all are granted or refused", settled).await;
+    comes_to_rest(&server).await;
+    let requests = server.audit().all().by_user_agent(CONTROLLER);
+    let own = |request: &Request| request.resource.starts_with("ipallocations");
+    for name in &stay {
+        let of_this = requests.iter().filter(|request| request.name == *name);
+        let count = of_this.filter(|request| own(request)).count();
+        assert!(count <= WRITES, "{name} took {count} requests\n{requests}");
+    }
+    stays_at_rest(&server).await;
+}
