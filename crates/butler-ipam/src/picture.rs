@@ -133,6 +133,12 @@ mod tests {
             } }),
         )];
         let picture = picture(&pool, &ledgers, &allocations).unwrap();
-        insta::assert_snapshot!(map(&picture, 32), @"");
+        insta::assert_snapshot!(map(&picture, 32), @"
+        10.40.0.0/27: gives 27 addresses, 20 free in runs of up to 13, 6 in 2 allocations; a cell is 1 address
+        10.40.0.0  ####AAAA.!......BB.............#
+        . free   # reserved or never given   ! in use by others than allocations
+        A TenantCluster payments/shop: 4 addresses
+        B IPAllocation unknown: 2 addresses
+        ");
     }
 }
