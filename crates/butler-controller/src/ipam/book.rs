@@ -42,8 +42,8 @@ pub(crate) fn open(layout: Layout, around: &Surroundings) -> Pool {
     for (range, pool) in &around.shared {
         book.block(range, pool);
     }
-    for (range, whose) in &around.left_over {
-        book.block(range, whose);
+    for (range, pool) in &around.left_over {
+        book.block(range, pool);
     }
     for (address, what) in &around.services {
         block_address(&mut book, *address, what);

@@ -41,7 +41,8 @@ pub(crate) struct Surroundings {
     pub(crate) claimants: BTreeMap<String, Claimant>,
     /// Addresses that other pools give out too, and which pools these are.
     pub(crate) shared: Vec<(AddressRange, String)>,
-    /// Addresses that allocations of other pools have although those pools do not give them out any more, and whose they are.
+    /// Addresses that allocations of other pools have although those pools do not give them out any more, and which
+    /// pools these are.
     pub(crate) left_over: Vec<(AddressRange, String)>,
     /// Networks of other pools whose latest spec their controller has not seen: it may still give out what it had before.
     pub(crate) unsettled: Vec<AddressRange>,
@@ -201,10 +202,7 @@ fn left_over(pool: &NetworkPool, layout: &Layout, caches: &Caches) -> Vec<(Addre
             let (ledger, _) = ledger(key, caches);
             let grants = ledger.grants().cloned().collect::<Vec<_>>().into_iter();
             let within = grants.filter(|entry| entry.range.overlaps(&network));
-            within.map(move |entry| {
-                let whose = format!("IPAllocation {} of NetworkPool {key}", entry.name);
-                (entry.range, whose)
-            })
+            within.map(move |entry| (entry.range, format!("granted by NetworkPool {key}")))
         })
         .collect()
 }
