@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::testing::{at, told};
 
-const GRACE: Duration = Duration::from_secs(600);
+const GRACE: Duration = Duration::from_mins(10);
 
 /// An allocation for the cluster `payments/shop`, after a change.
 fn allocation(change: impl Fn(&mut Value)) -> IPAllocation {

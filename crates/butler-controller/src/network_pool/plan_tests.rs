@@ -165,8 +165,8 @@ pub(super) fn shown(plan: &Plan<NetworkPoolStatus, Effect>) -> String {
 }
 
 /// Plans, and sees that what is granted is announced before it is written.
-fn served(pool: &NetworkPool, world: World) -> String {
-    let plan = plan(pool, &world, at(10));
+fn served(pool: &NetworkPool, world: &World) -> String {
+    let plan = plan(pool, world, at(10));
     let grants = plan
         .effects
         .iter()
@@ -226,7 +226,7 @@ fn a_first_wish_is_counted_in_public_before_it_is_granted() {
     let pool = small();
     let world = with(quiet(&pool), [asks("shop", 1, json!({ "count": 3 }))]);
     assert_eq!(announced(&plan(&pool, &world, at(10))), [(3, 1)]);
-    insta::assert_snapshot!(served(&pool, world), @"
+    insta::assert_snapshot!(served(&pool, &world), @"
     allocated 3 in 1, available 11, ledger 1
     write rack.0a280000 (new): shop=10.40.0.1-10.40.0.3
     ");
@@ -280,7 +280,7 @@ fn who_comes_first_is_served_first() {
             asks("shop", 3, json!({ "count": 1 })),
         ],
     );
-    insta::assert_snapshot!(served(&pool, world), @"
+    insta::assert_snapshot!(served(&pool, &world), @"
     allocated 5 in 3, available 9, ledger 1
     write rack.0a280000 (new): zoo=10.40.0.1-10.40.0.2 bank=10.40.0.3-10.40.0.4 shop=10.40.0.5/32
     ");
@@ -297,7 +297,7 @@ fn what_does_not_fit_does_not_hold_up_what_does() {
             asks("modest", 3, json!({ "count": 4 })),
         ],
     );
-    insta::assert_snapshot!(served(&pool, world), @"
+    insta::assert_snapshot!(served(&pool, &world), @"
     allocated 14 in 2, available 0, ledger 1
     write rack.0a280000 (new): first=10.40.0.1-10.40.0.10 modest=10.40.0.11-10.40.0.14
     ");
@@ -310,7 +310,7 @@ fn an_allocation_that_is_not_held_or_is_leaving_gets_nothing() {
         body["metadata"]["finalizers"] = json!([]);
     });
     let world = with(quiet(&pool), [unheld, leaves("leaving", "Pending")]);
-    insta::assert_snapshot!(served(&pool, world), @"allocated 0 in 0, available 14, ledger 0");
+    insta::assert_snapshot!(served(&pool, &world), @"allocated 0 in 0, available 14, ledger 0");
 }
 
 #[test]
@@ -458,7 +458,7 @@ fn addresses_that_others_use_are_not_given_out() {
     Warning PoolCapacityWarning: 70 percent or more of the addresses are in use; widen the pool or add another
     write rack.0a280000 (new): bank=10.40.0.1-10.40.0.2
     "#);
-    insta::assert_snapshot!(served(&pool, world), @"
+    insta::assert_snapshot!(served(&pool, &world), @"
     allocated 2 in 1, available 4, ledger 1
     write rack.0a280000 (new): bank=10.40.0.1-10.40.0.2
     ");
@@ -502,7 +502,7 @@ fn nobody_gets_more_than_the_quota() {
         .around
         .quotas
         .insert((shop, AllocationType::Loadbalancer), share);
-    insta::assert_snapshot!(served(&pool, world), @"
+    insta::assert_snapshot!(served(&pool, &world), @"
     allocated 10 in 4, available 4, ledger 2
     write rack.0a280000 (over v1): shop=10.40.0.1-10.40.0.2 nodes=10.40.0.3-10.40.0.5 rest=10.40.0.6/32 bank=10.40.0.7-10.40.0.10
     ");
@@ -521,7 +521,7 @@ fn who_does_not_say_how_many_gets_what_the_pool_gives_by_default() {
             asks("bank", 2, json!({ "type": "nodes" })),
         ],
     );
-    insta::assert_snapshot!(served(&pool, world), @"
+    insta::assert_snapshot!(served(&pool, &world), @"
     allocated 5 in 2, available 249, ledger 1
     write rack.0a280000 (new): shop=10.40.0.1-10.40.0.3 bank=10.40.0.4/31
     ");
@@ -540,7 +540,7 @@ fn a_pinned_range_is_granted_exactly_or_not_at_all() {
             asks("other", 4, pinned("10.40.0.7", "10.40.0.7")),
         ],
     );
-    insta::assert_snapshot!(served(&pool, world), @"
+    insta::assert_snapshot!(served(&pool, &world), @"
     allocated 3 in 2, available 11, ledger 1
     write rack.0a280000 (new): first=10.40.0.5-10.40.0.6 other=10.40.0.7/32
     ");
@@ -557,7 +557,7 @@ fn a_pool_from_before_there_was_a_ledger_takes_what_allocations_say() {
             has("older", "10.40.0.10", "10.40.0.11"),
         ],
     );
-    insta::assert_snapshot!(served(&pool, world), @"
+    insta::assert_snapshot!(served(&pool, &world), @"
     allocated 10 in 2, available 4, ledger 1
     write rack.0a280000 (new): old=10.40.0.1-10.40.0.8 older=10.40.0.10/31
     ");
@@ -576,12 +576,12 @@ fn addresses_from_before_there_was_a_ledger_stay_with_who_leaves_until_they_are_
     };
     let new = asks("new", 2, json!({ "count": 3 }));
     let world = with(quiet(&pool), [leaving("Allocated"), new.clone()]);
-    insta::assert_snapshot!(served(&pool, world), @"
+    insta::assert_snapshot!(served(&pool, &world), @"
     allocated 12 in 1, available 2, ledger 1
     write rack.0a280000 (new): old=10.40.0.1-10.40.0.12
     ");
     let world = with(quiet(&pool), [leaving("Released"), new]);
-    insta::assert_snapshot!(served(&pool, world), @"
+    insta::assert_snapshot!(served(&pool, &world), @"
     allocated 3 in 1, available 11, ledger 1
     write rack.0a280000 (new): new=10.40.0.1-10.40.0.3
     ");

@@ -74,7 +74,7 @@ fn the_addresses_of_a_cluster_that_is_gone_are_free_again_after_a_while() {
                 (scene::cluster_kind(), scene::cluster(&bank, None, 1)),
             ],
         );
-        controllers_with_grace(&mut simulation, 1, Duration::from_secs(60));
+        controllers_with_grace(&mut simulation, 1, Duration::from_mins(1));
         holds_always(&mut simulation, "no address twice", Truth::nothing_twice);
         let used = in_use(allocation("shop-1", "narrow", &json!({ "count": 5 })));
         let asking = vec![

@@ -183,8 +183,9 @@ impl Truth {
         self.nothing_twice()?;
         let mut grants = self.grants();
         let mut shown = self.shown();
-        grants.values_mut().for_each(|holdings| holdings.sort());
-        shown.values_mut().for_each(|holdings| holdings.sort());
+        for holdings in grants.values_mut().chain(shown.values_mut()) {
+            holdings.sort();
+        }
         if grants != shown {
             return Err(format!("granted {grants:?} but shown {shown:?}"));
         }
