@@ -3,9 +3,10 @@
 use std::{collections::BTreeSet, pin::pin, sync::Arc, time::Duration};
 
 use futures::{Stream, StreamExt};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{
     Api, Client,
-    api::{DynamicObject, PartialObjectMeta},
+    api::{ApiResource, DynamicObject, PartialObjectMeta},
     runtime::{
         WatchStreamExt,
         watcher::{self, Config, Event, watcher},
@@ -18,14 +19,13 @@ use crate::{
     object::ObjectKey,
 };
 
-/// Installing a definition is a deed of minutes; half a minute later is soon enough, and two requests a minute for each
-/// absent kind are a burden to nobody.
-const ABSENT_KINDS: Duration = Duration::from_secs(30);
+/// A definition is there a moment before its kind is served.
+const ABSENT_KINDS: Duration = Duration::from_secs(2);
 
 /// How caches are fed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WatchSettings {
-    /// How long to wait before an optional kind that is not served is looked for again.
+    /// How long to wait, once the definition of an optional kind is there, before the kind is looked for again.
     pub absent_kinds: Duration,
 }
 
@@ -47,22 +47,39 @@ pub async fn feed(client: Client, store: Arc<dyn AnyStore>, settings: WatchSetti
     };
     let mut absent = false;
     loop {
-        let (client, config) = (client.clone(), config.clone());
+        let config = config.clone();
+        let client_of_watch = client.clone();
         let served = match store.fetch() {
             Fetch::Objects => {
-                let api = Api::<DynamicObject>::all_with(client, &resource);
+                let api = Api::<DynamicObject>::all_with(client_of_watch, &resource);
                 follow(watcher(api, config).default_backoff(), store.as_ref()).await
             }
             Fetch::Metadata => {
-                let api = Api::<PartialObjectMeta<DynamicObject>>::all_with(client, &resource);
+                let api =
+                    Api::<PartialObjectMeta<DynamicObject>>::all_with(client_of_watch, &resource);
                 follow(watcher(api, config).default_backoff(), store.as_ref()).await
             }
         };
         if served || !absent {
-            tracing::info!(kind = %store.kind(), "the cluster does not serve this optional kind; it is looked for now and then");
+            tracing::info!(kind = %store.kind(), "the cluster does not serve this optional kind; its definition is waited for");
         }
         absent = true;
+        defined(client.clone(), &resource).await;
         tokio::time::sleep(settings.absent_kinds).await;
+    }
+}
+
+/// Waits until the definition of a kind is there. A watch, not a poll: at rest it asks for nothing.
+async fn defined(client: Client, resource: &ApiResource) {
+    let kind = ApiResource::erase::<CustomResourceDefinition>(&());
+    let definitions = Api::<PartialObjectMeta<DynamicObject>>::all_with(client, &kind);
+    let name = format!("metadata.name={}.{}", resource.plural, resource.group);
+    let events = watcher(definitions, Config::default().fields(&name)).default_backoff();
+    let mut events = pin!(events);
+    while let Some(event) = events.next().await {
+        if matches!(event, Ok(Event::InitApply(_) | Event::Apply(_))) {
+            return;
+        }
     }
 }
 
