@@ -11,6 +11,8 @@ mod command_line;
 #[cfg(test)]
 mod fleet;
 #[cfg(test)]
+mod history;
+#[cfg(test)]
 mod replica;
 #[cfg(test)]
 mod rest;

@@ -1,12 +1,9 @@
 //! Everything that the API server tells of pools, pages and allocations, from the beginning.
 //!
-//! Owns: the watches. None of them begins anew with a list, which would hide what happened in between: one that ends is taken
-//! up where it ended.
+//! Owns: what is remembered of each revision. Does not own how revisions are heard of: see [`crate::history`].
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fmt::Debug,
-    pin::pin,
     sync::Arc,
 };
 
@@ -15,17 +12,14 @@ use butler_api::butler::{
     network_pool::NetworkPool,
     network_pool_ledger::NetworkPoolLedger,
 };
-use futures::StreamExt;
-use kube::{
-    Api, Client, Resource, ResourceExt,
-    api::{ListParams, WatchParams},
-    core::{NamespaceResourceScope, WatchEvent},
-};
-use serde::de::DeserializeOwned;
+use kube::{Api, Client, Resource, ResourceExt, core::NamespaceResourceScope};
 use tokio::{sync::watch, task::JoinSet, time::timeout};
 
 use super::replay::{Change, Fact};
-use crate::fleet::PATIENCE;
+use crate::{
+    fleet::PATIENCE,
+    history::{Followed, beginning, listen},
+};
 
 /// What was heard so far.
 #[derive(Default)]
@@ -50,14 +44,7 @@ pub(crate) struct Record {
 pub(crate) type Present = BTreeMap<(String, String), String>;
 
 /// A kind that is recorded.
-pub(crate) trait Recorded:
-    Resource<Scope = NamespaceResourceScope, DynamicType = ()>
-    + Clone
-    + Debug
-    + DeserializeOwned
-    + Send
-    + 'static
-{
+pub(crate) trait Recorded: Followed + Resource<Scope = NamespaceResourceScope> {
     /// What an object says; nothing, once it is gone.
     fn fact(&self, gone: bool) -> Fact;
 
@@ -173,41 +160,13 @@ async fn follow<K: Recorded>(
     watches: &mut JoinSet<()>,
 ) {
     let api = Api::<K>::default_namespaced(client.clone());
-    let found = api.list(&ListParams::default()).await.unwrap();
-    assert_eq!(found.items.len(), 0, "the record begins with nothing");
-    let from = found.metadata.resource_version.unwrap();
+    let from = beginning(&api).await;
     let record = Arc::clone(record);
     watches.spawn(async move {
-        let failure = listen(&api, from, &record).await;
+        let failure = listen(&api, from, |object: &K, gone| {
+            record.send_modify(|record| record.hear(object, gone));
+        })
+        .await;
         record.send_modify(|record| record.failure = Some(failure.to_string()));
     });
-}
-
-/// Hears until something fails.
-async fn listen<K: Recorded>(
-    api: &Api<K>,
-    mut version: String,
-    record: &watch::Sender<Record>,
-) -> kube::Error {
-    loop {
-        let events = match api.watch(&WatchParams::default(), &version).await {
-            Ok(events) => events,
-            Err(error) => return error,
-        };
-        let mut events = pin!(events);
-        while let Some(event) = events.next().await {
-            let (object, gone) = match event {
-                Ok(WatchEvent::Added(object) | WatchEvent::Modified(object)) => (object, false),
-                Ok(WatchEvent::Deleted(object)) => (object, true),
-                Ok(WatchEvent::Bookmark(bookmark)) => {
-                    version = bookmark.metadata.resource_version;
-                    continue;
-                }
-                Ok(WatchEvent::Error(status)) => return kube::Error::Api(status),
-                Err(error) => return error,
-            };
-            version = object.resource_version().unwrap();
-            record.send_modify(|record| record.hear(&object, gone));
-        }
-    }
 }
