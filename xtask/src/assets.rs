@@ -3,11 +3,28 @@
 use anyhow::Context;
 use butler_assets::{Asset, Component};
 
-/// What the test servers are made of.
-const NEEDED: [Component; 3] = [
+/// What the test servers, and the machines of tests, are made of; what is soonest needed comes first.
+const NEEDED: [Component; 20] = [
     Component::Etcd,
     Component::KubeApiserver,
     Component::KubeControllerManager,
+    Component::KubeScheduler,
+    Component::KubeProxy,
+    Component::Kubelet,
+    Component::Kubeadm,
+    Component::Kubectl,
+    Component::Containerd,
+    Component::ContainerdShimRuncV2,
+    Component::Ctr,
+    Component::CniBridge,
+    Component::CniHostLocal,
+    Component::CniLoopback,
+    Component::CniPortmap,
+    Component::Coredns,
+    Component::Helm,
+    Component::ClusterApiCore,
+    Component::ClusterApiKubeadmBootstrap,
+    Component::ClusterApiKubeadmControlPlane,
 ];
 
 /// Makes sure that they are there.
