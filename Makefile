@@ -14,7 +14,7 @@ export PATH := $(HOME)/.cargo/bin:$(TOOLS)/bin:$(PATH)
 
 .PHONY: help
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: prepare
 prepare:
@@ -22,8 +22,26 @@ prepare:
 
 .PHONY: build
 build: prepare ## Build the binaries, optimised, and say where they are
-	cargo build --release --bin butler
-	@ls -l $(CARGO_TARGET_DIR)/release/butler
+	cargo build --release --bin butler --bin butleradm
+	@ls -l $(CARGO_TARGET_DIR)/release/butler $(CARGO_TARGET_DIR)/release/butleradm
+
+# Machines need root; the build does not.
+AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo --preserve-env=HOME,PATH,BUTLER_CACHE)
+
+.PHONY: up
+up: build ## Make this machine a management cluster; flags go into ARGUMENTS
+	$(AS_ROOT) $(CARGO_TARGET_DIR)/release/butleradm up $(ARGUMENTS)
+
+.PHONY: down
+down: ## Remove the management cluster and everything of it
+	$(AS_ROOT) $(CARGO_TARGET_DIR)/release/butleradm down $(ARGUMENTS)
+
+# The image that `make docker-build` makes.
+IMG ?= ghcr.io/butlerdotdev/butler:dev
+
+.PHONY: docker-build
+docker-build: ## Build an image with docker, podman or buildah; its name goes into IMG
+	@scripts/docker-build $(IMG)
 
 .PHONY: run
 run: prepare ## Run the controllers against the cluster of your kubeconfig

@@ -4,7 +4,7 @@ use anyhow::Context;
 use butler_assets::{Asset, Component};
 
 /// What the test servers, and the machines of tests, are made of; what is soonest needed comes first.
-const NEEDED: [Component; 20] = [
+const NEEDED: [Component; 21] = [
     Component::Etcd,
     Component::KubeApiserver,
     Component::KubeControllerManager,
@@ -25,6 +25,7 @@ const NEEDED: [Component; 20] = [
     Component::ClusterApiCore,
     Component::ClusterApiKubeadmBootstrap,
     Component::ClusterApiKubeadmControlPlane,
+    Component::Pause,
 ];
 
 /// Makes sure that they are there.

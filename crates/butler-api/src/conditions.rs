@@ -60,6 +60,9 @@ pub mod types {
     /// `IPAllocation`: the object that the addresses are for exists.
     pub const OWNER_PRESENT: &str = "OwnerPresent";
 
+    /// Service of type `LoadBalancer`: a machine serves its address.
+    pub const LOAD_BALANCER_READY: &str = "LoadBalancerReady";
+
     /// Workspace: its volume exists.
     pub const PVC_READY: &str = "PVCReady";
     /// Workspace: its pod runs.
@@ -109,6 +112,10 @@ pub mod types {
     pub const DELETING: &str = "Deleting";
     /// `ButlerMachine` and `MachineRequest`: the machine exists and has an address.
     pub const MACHINE_PROVISIONED: &str = "MachineProvisioned";
+    /// `MachineRequest` and `LoadBalancerRequest`: the provider is at work on it. `True` means work is going on.
+    pub const PROGRESSING: &str = "Progressing";
+    /// `MachineRequest` and `LoadBalancerRequest`: its address is allocated in a `NetworkPool`.
+    pub const ADDRESS_ALLOCATED: &str = "AddressAllocated";
     /// `ButlerMachine`: the user data to boot with is there.
     pub const BOOTSTRAP_DATA_READY: &str = "BootstrapDataReady";
 }
@@ -281,6 +288,20 @@ pub mod reasons {
     /// Granted addresses are no longer among those that the pool gives out.
     pub const OUTSIDE_POOL: &str = "OutsidePool";
 
+    // Services on local machines.
+    /// A machine serves the Service's address; the message names both.
+    pub const ADDRESS_SERVED: &str = "AddressServed";
+    /// No machine of the cluster can serve the Service's address; the message says what one would need.
+    pub const NO_HEALTHY_MACHINE: &str = "NoHealthyMachine";
+    /// The Service asks for an address that cannot be one; the message says which field.
+    pub const INVALID_ADDRESS: &str = "InvalidAddress";
+    /// The Service's address is taken off its machine and given back.
+    pub const RELEASING: &str = "Releasing";
+    /// Event: a machine serves the Service's address. Kubernetes' own word for it.
+    pub const ENSURED_LOAD_BALANCER: &str = "EnsuredLoadBalancer";
+    /// Event: the Service gets no address; the message says why. Kubernetes' own word for it.
+    pub const SYNC_LOAD_BALANCER_FAILED: &str = "SyncLoadBalancerFailed";
+
     // Events about addresses.
     /// Event: addresses were granted.
     pub const IPS_ALLOCATED: &str = "IPsAllocated";
@@ -297,6 +318,12 @@ pub mod reasons {
     /// Event: use of the pool has fallen below every threshold.
     pub const POOL_CAPACITY_RECOVERED: &str = "PoolCapacityRecovered";
 
+    // Machines.
+    /// An object or a machine of the name that is needed exists and is somebody else's; the message names it.
+    pub const NAME_TAKEN: &str = "NameTaken";
+    /// The machine was there and is not any more.
+    pub const MACHINE_GONE: &str = "MachineGone";
+
     // Providers.
     /// The Secret is missing, or lacks a key the provider needs; the message names it.
     pub const CREDENTIALS_INVALID: &str = "CredentialsInvalid";
@@ -304,6 +331,36 @@ pub mod reasons {
     pub const CREDENTIALS_VALID: &str = "CredentialsValid";
     /// The provider needs no credentials.
     pub const CREDENTIALS_NOT_REQUIRED: &str = "CredentialsNotRequired";
+    /// The provider did not do what it was asked; the message has its words.
+    pub const PROVIDER_ERROR: &str = "ProviderError";
+    /// The provider configuration cannot be used for this; the message says why.
+    pub const INVALID_CONFIGURATION: &str = "InvalidConfiguration";
+
+    // Machines and load balancers.
+    /// The machine runs and has an address.
+    pub const RUNNING: &str = "Running";
+    /// The machine exists and has no address yet.
+    pub const WAITING_FOR_IP: &str = "WaitingForIP";
+    /// The machine is made when its user data is there.
+    pub const WAITING_FOR_USER_DATA: &str = "WaitingForUserData";
+    /// The machine was there, and somebody else deleted it.
+    pub const VM_DELETED: &str = "VMDeleted";
+    /// The machine is there, does not run, and is started again.
+    pub const STOPPED: &str = "Stopped";
+    /// The machine is there and cannot run; the message says why.
+    pub const MACHINE_BROKEN: &str = "MachineBroken";
+    /// The machine to be adopted is not at the provider.
+    pub const MACHINE_NOT_FOUND: &str = "MachineNotFound";
+    /// The provider has no load balancers.
+    pub const UNSUPPORTED: &str = "Unsupported";
+    /// The targets of a load balancer are being brought in step with the request.
+    pub const SYNCING_TARGETS: &str = "SyncingTargets";
+
+    // Events about machines and load balancers.
+    /// Event: it was made.
+    pub const CREATED: &str = "Created";
+    /// Event: one that was there already is used.
+    pub const ADOPTED: &str = "Adopted";
 }
 
 #[cfg(test)]

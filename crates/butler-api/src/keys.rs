@@ -86,6 +86,8 @@ pub mod labels {
     pub const ADDON_DEFINITION: &str = "butler.butlerlabs.dev/addon-definition";
     /// Marks a `TenantAddon` that observability enrolment made.
     pub const AUTO_ENROLLED: &str = "butler.butlerlabs.dev/auto-enrolled";
+    /// What a machine is for in its cluster, as [`crate::butler::machine_request::MachineRole`] spells it.
+    pub const ROLE: &str = "butler.butlerlabs.dev/role";
     /// What a Secret holds: see [`super::values::SECRET_TYPE_KUBECONFIG`].
     pub const SECRET_TYPE: &str = "butler.butlerlabs.dev/secret-type";
 
@@ -136,6 +138,13 @@ pub mod labels {
     pub const POD_SECURITY_AUDIT: &str = "pod-security.kubernetes.io/audit";
     /// What the namespace warns about.
     pub const POD_SECURITY_WARN: &str = "pod-security.kubernetes.io/warn";
+    /// The zone something runs in, or shall run in.
+    pub const ZONE: &str = "topology.kubernetes.io/zone";
+    /// On a Node: no load balancer sends packets there.
+    pub const EXCLUDE_FROM_LOAD_BALANCERS: &str =
+        "node.kubernetes.io/exclude-from-external-load-balancers";
+    /// On an `EndpointSlice`: the Service whose endpoints it lists.
+    pub const SERVICE_NAME: &str = "kubernetes.io/service-name";
     /// The label every namespace carries with its own name.
     pub const NAMESPACE_NAME: &str = "kubernetes.io/metadata.name";
 }
@@ -176,6 +185,8 @@ pub mod values {
     pub const PROVIDER_INFRASTRUCTURE: &str = "infrastructure-butler";
     /// Value of [`super::labels::CLUSTER_API_PROVIDER`] on our control plane kinds.
     pub const PROVIDER_CONTROL_PLANE: &str = "control-plane-steward";
+    /// Class of the Services of type `LoadBalancer` whose addresses local machines serve.
+    pub const LOAD_BALANCER_CLASS_LOCAL: &str = "butler.butlerlabs.dev/local";
     /// Pod security level without restrictions.
     pub const POD_SECURITY_PRIVILEGED: &str = "privileged";
     /// Type of the Secrets that Cluster API reads.
@@ -202,6 +213,10 @@ pub mod annotations {
     pub const CONNECT_TIME: &str = "butler.butlerlabs.dev/connect-time";
     /// `"true"` on a Cluster API Machine that has its Talos configuration.
     pub const TALOS_CONFIG_APPLIED: &str = "butler.butlerlabs.dev/talos-config-applied";
+    /// On a `MachineRequest`: the id of a machine that is there already and becomes this request's, instead of a new one.
+    pub const ADOPT_MACHINE_ID: &str = "butler.butlerlabs.dev/adopt-machine-id";
+    /// On a Service of type `LoadBalancer`: the address it asks for.
+    pub const LOAD_BALANCER_ADDRESS: &str = "butler.butlerlabs.dev/load-balancer-address";
     /// Names the network a `NetworkPool` belongs to. Pools of different networks may use the same addresses.
     pub const NETWORK: &str = "butler.butlerlabs.dev/network";
 
@@ -267,6 +282,9 @@ pub mod finalizers {
     /// On a `ButlerMachine`: its `MachineRequest` still exists.
     pub const BUTLER_MACHINE: &str = "butlermachine.infrastructure.cluster.x-k8s.io";
 
+    /// On a Service: a load balancer may still have its address. Kubernetes' own name, which other tools know.
+    pub const SERVICE_LOAD_BALANCER: &str = "service.kubernetes.io/load-balancer-cleanup";
+
     /// On a `TenantControlPlane`: its data is still in the store.
     pub const TENANT_CONTROL_PLANE: &str = "finalizer.steward.butlerlabs.dev";
     /// On a `TenantControlPlane` made by older releases: controllers for its tenant side run.
@@ -311,6 +329,8 @@ pub mod names {
     pub const DEFAULT_TENANT_NAMESPACE: &str = "butler-tenants";
     /// Lease the controller's replicas compete for.
     pub const CONTROLLER_LEASE: &str = "butler-controller.butlerlabs.dev";
+    /// Lease the replicas of the local provider compete for.
+    pub const LOCAL_PROVIDER_LEASE: &str = "butler-provider-local.butlerlabs.dev";
     /// `ProviderConfig` used when neither the cluster nor `ButlerConfig` names one.
     pub const DEFAULT_PROVIDER_CONFIG: &str = "default";
     /// `DataStore` used when a control plane names none.
@@ -335,7 +355,7 @@ pub mod names {
 
 /// Keys within the data of Secrets.
 pub mod secret_keys {
-    /// Kubeconfig in a Secret of Cluster API's contract.
+    /// Kubeconfig or bootstrap data in a Secret of Cluster API's contract.
     pub const VALUE: &str = "value";
     /// Administrator's kubeconfig through the control plane's public endpoint.
     pub const ADMIN_CONF: &str = "admin.conf";

@@ -22,6 +22,7 @@ pub mod keys;
 pub mod name;
 pub mod net;
 pub mod normalize;
+pub mod provider_id;
 pub mod quantity;
 pub mod reference;
 pub mod schema;

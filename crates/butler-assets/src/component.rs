@@ -57,11 +57,13 @@ pub enum Component {
     ClusterApiKubeadmControlPlane,
     /// Plays nodes and pods for load tests.
     Kwok,
+    /// Holds the namespaces of a pod.
+    Pause,
 }
 
 impl Component {
     /// Every component, in the order of the enum.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 24] = [
         Self::Etcd,
         Self::KubeApiserver,
         Self::KubeControllerManager,
@@ -85,6 +87,7 @@ impl Component {
         Self::ClusterApiKubeadmBootstrap,
         Self::ClusterApiKubeadmControlPlane,
         Self::Kwok,
+        Self::Pause,
     ];
 
     /// The name users write, as in the catalogue.
@@ -113,6 +116,7 @@ impl Component {
             Self::ClusterApiKubeadmBootstrap => "cluster-api-kubeadm-bootstrap",
             Self::ClusterApiKubeadmControlPlane => "cluster-api-kubeadm-control-plane",
             Self::Kwok => "kwok",
+            Self::Pause => "pause",
         }
     }
 }

@@ -52,6 +52,12 @@ pub enum Error {
         /// The component.
         component: Component,
     },
+    /// Manifests could not be rendered.
+    #[error("the manifests of Cluster API could not be had: {reason}")]
+    Manifests {
+        /// What went wrong and what to do.
+        reason: String,
+    },
     /// An environment variable has a value that cannot be used.
     #[error("{variable}: {reason}")]
     Setting {

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::asset::{Asset, Platform};
-use crate::catalog::BuildRecipe;
+use crate::catalog::{BuildRecipe, LOCAL_PACKAGE};
 use crate::command::{self, CommandError, Invocation};
 use crate::digest::{Digest, Hasher, length};
 use crate::error::chain;
@@ -53,15 +53,26 @@ impl Module {
         let module = read("go.mod")?;
         // A module without dependencies has no go.sum.
         let sums = fs::read(folder.join("go.sum")).unwrap_or_default();
-        let fingerprint = fingerprint(&[
+        let flags = linker_flags(recipe);
+        let tags = recipe.tags.join(",");
+        let platform = platform.to_string();
+        let mut parts: Vec<&[u8]> = vec![
             &module,
             &sums,
             recipe.package.as_bytes(),
-            linker_flags(recipe).as_bytes(),
-            recipe.tags.join(",").as_bytes(),
+            flags.as_bytes(),
+            tags.as_bytes(),
             if recipe.cgo { b"cgo" } else { b"" },
-            platform.to_string().as_bytes(),
-        ]);
+            platform.as_bytes(),
+        ];
+        // Elsewhere the pins say it all.
+        let source = if recipe.package == LOCAL_PACKAGE {
+            Some(read("main.go")?)
+        } else {
+            None
+        };
+        parts.extend(source.as_deref());
+        let fingerprint = fingerprint(&parts);
         Ok(Self {
             folder,
             fingerprint,

@@ -4,8 +4,10 @@
 //! directory given by the user, the cache, the official download (checksum verified), and builds from the pinned Go
 //! module in `deps/` at last. What each binary is, where it is published and how it is built is data: `catalog.toml`.
 //!
-//! This crate owns the cache below `<cache>/assets`. It never runs the programs it provides, knows nothing about
-//! clusters, and prints nothing: what happens is told to a [`Progress`].
+//! Ask it for an image set and it makes OCI archives of them: see [`images`].
+//!
+//! This crate owns the cache below `<cache>/assets` and `<cache>/images`. It knows nothing about clusters, runs none of
+//! the programs it provides but kubeadm, to ask it for names, and prints nothing: what happens is told to a [`Progress`].
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), butler_assets::Error> {
@@ -29,7 +31,9 @@ mod digest;
 mod download;
 mod error;
 mod go;
+pub mod images;
 mod lock;
+mod manifests;
 pub mod oci;
 mod progress;
 mod resolver;
@@ -44,7 +48,9 @@ pub use catalog::Catalog;
 pub use component::Component;
 pub use digest::{Digest, InvalidDigest};
 pub use error::{Attempt, Error};
-pub use progress::{Event, LineProgress, Progress, Silent, TerminalProgress, stderr_progress};
+pub use progress::{
+    Event, ImageEvent, LineProgress, Progress, Silent, TerminalProgress, stderr_progress,
+};
 pub use resolver::Resolver;
 pub use settings::{Mirrors, Settings, Source, Sources};
 

@@ -5,7 +5,10 @@
 //! [`projections`], so that they share one watch.
 
 pub mod admission;
+pub mod butler_cluster;
 pub mod butler_config;
+pub mod butler_machine;
+pub mod cluster_api;
 pub mod ip_allocation;
 mod ipam;
 pub mod metrics;

@@ -1,10 +1,11 @@
 //! The process `butler controller`: its flags, and the controllers wired together.
 
-use std::{fmt, net::SocketAddr, path::PathBuf, str::FromStr, sync::Arc, time::Duration};
+use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use butler_api::keys::names;
 use butler_runtime::{
     admission::Reach,
+    bind_address::BindAddress,
     client::{self, ClientError, Component},
     controller::ControllerSettings,
     leader::LeaseName,
@@ -14,7 +15,9 @@ use butler_runtime::{
 
 use crate::{
     admission,
+    butler_cluster::ButlerClusterReconciler,
     butler_config::ButlerConfigReconciler,
+    butler_machine::ButlerMachineReconciler,
     ip_allocation::IPAllocationReconciler,
     metrics::{self, Processed},
     network_pool::NetworkPoolReconciler,
@@ -23,42 +26,6 @@ use crate::{
 
 /// The component's name: its Deployment, service account, field manager and user agent.
 pub const COMPONENT: &str = "butler-controller";
-
-/// Where to listen: `:8080` on all addresses, `127.0.0.1:8080` on one, `0` nowhere.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BindAddress(Option<SocketAddr>);
-
-/// A bind address that cannot be one.
-#[derive(Debug, thiserror::Error)]
-#[error(
-    "write an address and port such as 127.0.0.1:8080, a port such as :8080, or 0 to listen nowhere"
-)]
-pub struct BindAddressError;
-
-impl FromStr for BindAddress {
-    type Err = BindAddressError;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        if text == "0" {
-            return Ok(Self(None));
-        }
-        let all = text.strip_prefix(':').map(|port| format!("0.0.0.0:{port}"));
-        all.as_deref()
-            .unwrap_or(text)
-            .parse()
-            .map(|address| Self(Some(address)))
-            .map_err(|_| BindAddressError)
-    }
-}
-
-impl fmt::Display for BindAddress {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            Some(address) => address.fmt(formatter),
-            None => formatter.write_str("0"),
-        }
-    }
-}
 
 /// Flags of `butler controller`.
 #[derive(Clone, Debug, clap::Args)]
@@ -160,6 +127,8 @@ pub async fn run(arguments: Arguments, version: &str, shutdown: Shutdown) -> Res
         IPAllocationReconciler::new(&processed, arguments.ip_orphan_grace_period),
         ControllerSettings::default(),
     );
+    manager.add(ButlerClusterReconciler, ControllerSettings::default());
+    manager.add(ButlerMachineReconciler, ControllerSettings::default());
     metrics::register(manager.metrics(), manager.caches(), &processed);
 
     manager.review(admission::webhooks(manager.caches()));
@@ -171,33 +140,11 @@ pub async fn run(arguments: Arguments, version: &str, shutdown: Shutdown) -> Res
     };
     let options = ManagerOptions {
         lease: arguments.leader_elect.then_some(lease),
-        health: arguments.health_probe_bind_address.0,
-        metrics: arguments.metrics_bind_address.0,
+        health: arguments.health_probe_bind_address.address(),
+        metrics: arguments.metrics_bind_address.address(),
         webhooks,
         ..ManagerOptions::default()
     };
     manager.run(options, shutdown).await?;
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn bind_addresses_are_read_as_operators_write_them() {
-        let read = |text: &str| {
-            text.parse::<BindAddress>()
-                .map(|address| address.to_string())
-        };
-        assert_eq!(read(":8080").unwrap(), "0.0.0.0:8080");
-        assert_eq!(read("127.0.0.1:1").unwrap(), "127.0.0.1:1");
-        assert_eq!(read("0").unwrap(), "0");
-        assert!(
-            read("localhost")
-                .unwrap_err()
-                .to_string()
-                .contains("such as 127.0.0.1:8080")
-        );
-    }
 }

@@ -10,7 +10,7 @@ use std::{
 };
 
 use thiserror::Error;
-use tokio::process::Command;
+use tokio::{io::AsyncWriteExt as _, process::Command};
 
 /// A program on this host.
 #[derive(Clone, Debug)]
@@ -82,13 +82,30 @@ impl Program {
     ) -> Result<String, Failure> {
         let mut command = self.command(arguments);
         let output = self.output(&mut command).await?;
-        if output.status.success() {
-            return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+        finished(&command, &output)
+    }
+
+    /// Runs it with a text as its input, and gives what it printed.
+    pub(crate) async fn run_with_input<A: AsRef<OsStr>>(
+        &self,
+        arguments: impl IntoIterator<Item = A>,
+        input: &str,
+    ) -> Result<String, Failure> {
+        let mut command = self.command(arguments);
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let mut child = command.spawn().map_err(|source| self.start(source))?;
+        if let Some(mut stdin) = child.stdin.take() {
+            // One that ended before it read all says why by its status.
+            let _ = stdin.write_all(input.as_bytes()).await;
         }
-        Err(Failure::Exit {
-            command: describe(&command),
-            words: words(&output),
-        })
+        let output = child
+            .wait_with_output()
+            .await
+            .map_err(|source| self.start(source))?;
+        finished(&command, &output)
     }
 
     /// Runs a prepared command to its end, whatever that is.
@@ -101,6 +118,24 @@ impl Program {
             program: self.path.clone(),
             source,
         }
+    }
+}
+
+fn finished(command: &Command, output: &Output) -> Result<String, Failure> {
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    Err(Failure::Exit {
+        command: describe(command),
+        words: words(output),
+    })
+}
+
+/// A failure with its cause, in one line.
+pub(crate) fn words_of(failure: &Failure) -> String {
+    match failure {
+        Failure::Start { source, .. } => format!("{failure}: {source}"),
+        Failure::Missing { .. } | Failure::Exit { .. } => failure.to_string(),
     }
 }
 

@@ -7,11 +7,16 @@
 
 pub mod cloud_config;
 mod command;
+pub mod dns;
+pub mod firewall;
 pub mod host;
+pub mod images;
 pub mod init;
 pub mod machine;
 pub mod network;
+pub mod node;
 mod runc;
+pub mod sysctl;
 
 pub use command::Failure;
 pub use runc::ExecOutput;

@@ -4,7 +4,9 @@
 
 use std::{
     fs::File,
+    io::{self, IsTerminal as _},
     path::{Path, PathBuf},
+    process::Stdio,
 };
 
 use serde::Deserialize;
@@ -139,9 +141,13 @@ impl Runc {
         })
     }
 
-    /// Lets the first process of a made container go.
+    /// Lets the first process of a made container go. One that goes already is well: whoever asked for it was killed, and
+    /// `runc` was not.
     pub(crate) async fn start(&self, id: &str) -> Result<(), Failure> {
-        self.run(&["start", id]).await.map(drop)
+        match self.run(&["start", id]).await {
+            Err(failure) if words_of(&failure).contains("already running container") => Ok(()),
+            other => other.map(drop),
+        }
     }
 
     /// Sends a signal to the first process; one that is gone is no failure.
@@ -172,6 +178,19 @@ impl Runc {
             stdout: output.stdout,
             stderr: output.stderr,
         })
+    }
+
+    /// A command in a container with a terminal of its own if there is one here; whoever gets it runs it.
+    pub(crate) fn interactive(&self, id: &str, arguments: &[String]) -> Command {
+        let mut command = self
+            .program
+            .command(["--root".as_ref(), self.root.as_os_str()]);
+        command.arg("exec");
+        if io::stdin().is_terminal() {
+            command.arg("--tty");
+        }
+        command.arg(id).args(arguments).stdin(Stdio::inherit());
+        command
     }
 
     async fn run(&self, arguments: &[&str]) -> Result<String, Failure> {

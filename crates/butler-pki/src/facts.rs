@@ -57,6 +57,14 @@ pub fn inspect(certificate_pem: &str) -> Result<CertificateFacts, Error> {
     })?
 }
 
+/// SHA-256 over the public key, as `kubeadm join` wants to know an authority: `sha256:` and hexadecimal digits.
+pub fn public_key_digest(certificate_pem: &str) -> Result<String, Error> {
+    with_certificate(certificate_pem, |certificate| {
+        let digest = Sha256::digest(certificate.public_key().raw);
+        format!("sha256:{}", hexadecimal(&digest))
+    })
+}
+
 /// Whether the authority signed the certificate; says nothing about the time.
 pub fn is_issued_by(certificate_pem: &str, authority_pem: &str) -> Result<bool, Error> {
     with_certificate(authority_pem, |authority| {

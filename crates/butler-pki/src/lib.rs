@@ -34,7 +34,7 @@ mod validity;
 
 pub use authority::Authority;
 pub use error::Error;
-pub use facts::{CertificateFacts, inspect, is_issued_by};
+pub use facts::{CertificateFacts, inspect, is_issued_by, public_key_digest};
 pub use kubeconfig::Kubeconfig;
 pub use leaf::{Leaf, LeafRequest, Usage};
 pub use secret::SecretText;

@@ -23,10 +23,14 @@ const CLUSTER_SCOPED_EVENTS: &str = "default";
 const LONGEST_NOTE: usize = 1024;
 
 /// What an event is about.
-pub(crate) struct Subject<'a> {
-    pub(crate) kind: &'a Kind,
-    pub(crate) key: &'a ObjectKey,
-    pub(crate) uid: &'a str,
+#[derive(Clone, Copy, Debug)]
+pub struct Subject<'a> {
+    /// Its kind.
+    pub kind: &'a Kind,
+    /// Its key.
+    pub key: &'a ObjectKey,
+    /// Its UID.
+    pub uid: &'a str,
 }
 
 /// Notes that were published for an object.
@@ -43,8 +47,8 @@ impl Published {
     }
 }
 
-/// Publishes a note. A failure is logged and else ignored: events are for convenience, conditions for keeps.
-pub(crate) async fn publish(
+/// Publishes a note under the name of a controller. A failure is logged and else ignored: events are for convenience, conditions for keeps.
+pub async fn publish(
     api: &dyn ApiServer,
     controller: &str,
     subject: &Subject<'_>,

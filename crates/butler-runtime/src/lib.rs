@@ -9,13 +9,14 @@
 pub mod admission;
 pub mod api_server;
 pub mod backoff;
+pub mod bind_address;
 pub mod cache;
 pub mod client;
 pub mod conditions;
 mod connection;
 pub mod controller;
 pub mod engine;
-mod events;
+pub mod events;
 pub mod failure;
 pub mod fields;
 pub mod kube_api_server;

@@ -1,6 +1,10 @@
 //! What a controller is: it observes, plans and performs effects. Everything else is the engine's.
 
-use std::{fmt::Debug, future::Future, sync::Arc};
+use std::{
+    fmt::{self, Debug},
+    future::Future,
+    sync::{Arc, OnceLock},
+};
 
 use jiff::Timestamp;
 use kube::{Resource, core::object::HasStatus};
@@ -46,8 +50,20 @@ pub trait Reconciler: Send + Sync + 'static {
     /// What server-side apply cannot do. Holds no secrets: plans are printed.
     type Effect: Serialize + Clone + Debug + PartialEq + Send + Sync;
 
+    /// Whether an object is this controller's, asked before anything is written to it. Sees caches alone.
+    fn claim(&self, object: &Self::Object, context: &Context) -> Claim {
+        let _ = (object, context);
+        Claim::Ours
+    }
+
     /// Declares what is watched, and which of our objects a change concerns.
     fn sources(&self, sources: &mut Sources<'_, Self::Object>);
+
+    /// Whether somebody paused the object by other means than Butler's own annotation, and if so, how to go on. Answered
+    /// from caches alone; a paused object is left alone, its deletion included.
+    fn paused(&self, _object: &Self::Object, _context: &Context) -> Option<String> {
+        None
+    }
 
     /// Reads the world. Caches cost nothing; API reads only where no cache can hold the answer.
     fn observe(
@@ -71,6 +87,50 @@ pub trait Reconciler: Send + Sync + 'static {
         effect: &Self::Effect,
         context: &Context,
     ) -> impl Future<Output = Result<(), Failure>> + Send;
+}
+
+/// Whose an object is, where several controllers share a kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Claim {
+    /// This controller's.
+    Ours,
+    /// That cannot be told yet: it is observed and its status may say so, but the finalizer is not put on it.
+    Unclear,
+    /// Another controller's: nothing is written, not even that it is paused.
+    Foreign,
+}
+
+/// Wakes a controller for one of its objects when something outside of Kubernetes changed. It rings nowhere before the controller
+/// is set up.
+pub struct Bell<K: Reconcilable>(Arc<OnceLock<(Objects<K>, Enqueue)>>);
+
+impl<K: Reconcilable> Bell<K> {
+    /// Asks for a pass over the object with a UID; no such object, no pass.
+    pub fn ring(&self, uid: &str) {
+        if let Some((objects, enqueue)) = self.0.get()
+            && let Some(key) = objects.key_of(uid)
+        {
+            enqueue(key);
+        }
+    }
+}
+
+impl<K: Reconcilable> Default for Bell<K> {
+    fn default() -> Self {
+        Self(Arc::default())
+    }
+}
+
+impl<K: Reconcilable> Clone for Bell<K> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<K: Reconcilable> Debug for Bell<K> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_tuple("Bell").finish_non_exhaustive()
+    }
 }
 
 /// An effect that cannot be planned: for controllers whose whole work is applying.
@@ -141,6 +201,13 @@ impl<'a, K: Reconcilable> Sources<'a, K> {
 
     pub(crate) fn into_parts(self) -> Watched<K> {
         (self.objects, self.owned, self.watched)
+    }
+
+    /// The bell wakes this controller. A bell that is heard already stays with whom it is heard by.
+    pub fn hears(&mut self, bell: &Bell<K>) {
+        let _ = bell
+            .0
+            .set((Arc::clone(&self.objects), Arc::clone(&self.enqueue)));
     }
 
     /// Objects of this kind are applied and pruned by this controller; plans read nothing of them.

@@ -40,7 +40,7 @@ pub async fn eventually_removed(path: &std::path::Path, timeout: Duration) -> bo
 
 /// Looks again and again, with growing pauses, until `look` finds something or the time is over. For things outside of
 /// Kubernetes that cannot be watched; objects are waited for by [`crate::eventually`].
-pub(crate) async fn until<T, Look, Answer>(timeout: Duration, mut look: Look) -> Option<T>
+pub async fn until<T, Look, Answer>(timeout: Duration, mut look: Look) -> Option<T>
 where
     Look: FnMut() -> Answer,
     Answer: Future<Output = Option<T>>,

@@ -150,6 +150,20 @@ impl ApiServer {
         })
     }
 
+    /// Starts a further program beside the server, with which it ends. Its log is `<program>.log` in [`Self::directory`].
+    /// Returns the number of its process.
+    pub fn run(
+        &mut self,
+        program: &'static str,
+        path: &Path,
+        arguments: &[String],
+    ) -> Result<u32, Error> {
+        let process = self.supervisor.run(program, path, arguments)?;
+        let id = process.id;
+        self.processes.push(process);
+        Ok(id)
+    }
+
     /// A client that may do everything. Each call gives a client of its own, bound to the runtime it is called in.
     ///
     /// # Panics

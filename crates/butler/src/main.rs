@@ -2,6 +2,8 @@
 
 use std::process::ExitCode;
 
+use butler_host::init::InitConfig;
+use butler_provider::local::process;
 use butler_runtime::{
     shutdown::Shutdown,
     telemetry::{self, LogSettings},
@@ -28,11 +30,29 @@ enum Component {
         butler controller                                      in the management cluster\n  \
         butler controller --kubeconfig k --leader-elect=false  on your own machine")]
     Controller(butler_controller::run::Arguments),
+    /// Make machines and load balancers that the management cluster asks for
+    #[command(subcommand, subcommand_required = true, arg_required_else_help = true)]
+    Provider(Provider),
+    /// Be the first process of a machine
+    #[command(hide = true)]
+    Init,
 }
 
-#[tokio::main]
-async fn main() -> ExitCode {
-    match Box::pin(run(Arguments::parse())).await {
+#[derive(Subcommand)]
+enum Provider {
+    /// Make machines on this host; needs root, runc and iproute2
+    #[command(after_help = "Examples:\n  \
+        butler provider local --kubeconfig k --configuration /var/lib/butler/butler-local/provider.json")]
+    Local(process::Arguments),
+}
+
+fn main() -> ExitCode {
+    let done = match Arguments::parse().component {
+        // It has a runtime of its own, with one thread: there is one such process in every machine.
+        Component::Init => butler_host::init::run(&InitConfig::default()).map_err(Into::into),
+        component => run(component),
+    };
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             complain(&error);
@@ -41,13 +61,19 @@ async fn main() -> ExitCode {
     }
 }
 
-async fn run(arguments: Arguments) -> anyhow::Result<()> {
+#[tokio::main]
+async fn run(component: Component) -> anyhow::Result<()> {
     telemetry::init(&LogSettings::from_environment()?)?;
     let shutdown = Shutdown::on_signals()?;
-    match arguments.component {
+    let version = env!("CARGO_PKG_VERSION");
+    match component {
         Component::Controller(arguments) => {
-            butler_controller::run::run(arguments, env!("CARGO_PKG_VERSION"), shutdown).await?;
+            Box::pin(butler_controller::run::run(arguments, version, shutdown)).await?;
         }
+        Component::Provider(Provider::Local(arguments)) => {
+            Box::pin(process::run(arguments, version, shutdown)).await?;
+        }
+        Component::Init => {}
     }
     Ok(())
 }

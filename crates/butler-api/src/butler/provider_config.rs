@@ -135,6 +135,32 @@ impl Provider {
         }
     }
 
+    /// The finalizer by which a provider of this kind holds a `MachineRequest` while the machine may exist.
+    pub const fn machine_request_finalizer(self) -> &'static str {
+        match self {
+            Self::Harvester => "machinerequest.butler.butlerlabs.dev/harvester-finalizer",
+            Self::Nutanix => "machinerequest.butler.butlerlabs.dev/nutanix-finalizer",
+            Self::Proxmox => "machinerequest.butler.butlerlabs.dev/proxmox-finalizer",
+            Self::Azure => "machinerequest.butler.butlerlabs.dev/azure-finalizer",
+            Self::Aws => "machinerequest.butler.butlerlabs.dev/aws-finalizer",
+            Self::Gcp => "machinerequest.butler.butlerlabs.dev/gcp-finalizer",
+            Self::Local => "machinerequest.butler.butlerlabs.dev/local-finalizer",
+        }
+    }
+
+    /// The finalizer by which a provider of this kind holds a `LoadBalancerRequest` while the load balancer may exist.
+    pub const fn load_balancer_request_finalizer(self) -> &'static str {
+        match self {
+            Self::Harvester => "loadbalancerrequest.butler.butlerlabs.dev/harvester-finalizer",
+            Self::Nutanix => "loadbalancerrequest.butler.butlerlabs.dev/nutanix-finalizer",
+            Self::Proxmox => "loadbalancerrequest.butler.butlerlabs.dev/proxmox-finalizer",
+            Self::Azure => "loadbalancerrequest.butler.butlerlabs.dev/azure-finalizer",
+            Self::Aws => "loadbalancerrequest.butler.butlerlabs.dev/aws-finalizer",
+            Self::Gcp => "loadbalancerrequest.butler.butlerlabs.dev/gcp-finalizer",
+            Self::Local => "loadbalancerrequest.butler.butlerlabs.dev/local-finalizer",
+        }
+    }
+
     /// Keys that the credentials Secret must have; none for a provider that needs no credentials.
     pub const fn credential_keys(self) -> &'static [&'static str] {
         match self {
@@ -280,6 +306,29 @@ mod tests {
             assert_eq!(
                 serde_json::to_value(provider).expect("text"),
                 provider.as_str()
+            );
+        }
+    }
+
+    #[test]
+    fn finalizers_name_their_provider() {
+        for provider in [
+            Provider::Harvester,
+            Provider::Nutanix,
+            Provider::Proxmox,
+            Provider::Azure,
+            Provider::Aws,
+            Provider::Gcp,
+            Provider::Local,
+        ] {
+            let suffix = format!("butler.butlerlabs.dev/{}-finalizer", provider.as_str());
+            assert_eq!(
+                provider.machine_request_finalizer(),
+                format!("machinerequest.{suffix}")
+            );
+            assert_eq!(
+                provider.load_balancer_request_finalizer(),
+                format!("loadbalancerrequest.{suffix}")
             );
         }
     }

@@ -20,6 +20,19 @@ pub struct ControlPlaneEndpoint {
     pub port: i32,
 }
 
+/// Names an object of any kind in the namespace of the object that holds the reference. Which version is meant, the labels
+/// of its CRD say.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ContractReference {
+    /// API group.
+    pub api_group: String,
+    /// Kind.
+    pub kind: String,
+    /// Name.
+    pub name: String,
+}
+
 /// Whether infrastructure exists, as Cluster API asks during the creation of a cluster.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]

@@ -9,18 +9,45 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 use serde::Deserialize;
 
-use super::contract::MachineAddress;
+use super::contract::{ContractReference, MachineAddress};
 use crate::keys::groups;
 
-/// A machine of a cluster: which addresses it has.
+/// A machine of a cluster: what it boots with, and which addresses it has.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 pub struct Machine {
     /// Name, labels and the rest of what every object has.
     #[serde(default)]
     pub metadata: ObjectMeta,
+    /// What the machine shall be.
+    #[serde(default)]
+    pub spec: MachineSpec,
     /// What is known about the machine.
     #[serde(default)]
     pub status: Option<MachineStatus>,
+}
+
+/// What a machine shall be.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct MachineSpec {
+    /// Name of the Cluster it belongs to, in its namespace.
+    pub cluster_name: String,
+    /// What it boots with.
+    pub bootstrap: MachineBootstrap,
+    /// Version of Kubernetes it shall run.
+    pub version: Option<String>,
+    /// Where it shall run.
+    pub failure_domain: Option<String>,
+    /// Its infrastructure.
+    pub infrastructure_ref: Option<ContractReference>,
+}
+
+/// What a machine boots with.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct MachineBootstrap {
+    /// Secret with the user data under the key `value`; absent until the bootstrap provider made it.
+    pub data_secret_name: Option<String>,
 }
 
 /// What is known about a machine.
@@ -77,12 +104,16 @@ mod tests {
     }
 
     #[test]
-    fn addresses_are_read_and_the_rest_is_passed_over() {
+    fn what_matters_is_read_and_the_rest_is_passed_over() {
         let machine: Machine = serde_json::from_value(json!({
             "apiVersion": "cluster.x-k8s.io/v1beta2",
             "kind": "Machine",
             "metadata": { "name": "production-workers-x7k2p", "namespace": "payments" },
-            "spec": { "clusterName": "production", "bootstrap": {} },
+            "spec": {
+                "clusterName": "production",
+                "bootstrap": { "dataSecretName": "production-workers-x7k2p" },
+                "deletion": { "nodeDrainTimeoutSeconds": 10 },
+            },
             "status": {
                 "phase": "Running",
                 "addresses": [
@@ -92,6 +123,11 @@ mod tests {
             },
         }))
         .expect("machine");
+        assert_eq!(machine.spec.cluster_name, "production");
+        assert_eq!(
+            machine.spec.bootstrap.data_secret_name.as_deref(),
+            Some("production-workers-x7k2p")
+        );
         let addresses = machine.status.expect("status").addresses;
         assert_eq!(addresses[1].type_, NodeAddressType::InternalIP);
         assert_eq!(addresses[1].address, "10.40.1.101");
@@ -102,5 +138,6 @@ mod tests {
         let machine: Machine =
             serde_json::from_value(json!({ "metadata": { "name": "new" } })).expect("machine");
         assert_eq!(machine.status, None);
+        assert_eq!(machine.spec.bootstrap.data_secret_name, None);
     }
 }

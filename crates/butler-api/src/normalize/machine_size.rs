@@ -115,6 +115,11 @@ fn amount(path: &str, quantity: &Quantity, errors: &mut Vec<FieldError>) -> Opti
         .ok()
 }
 
+/// How many whole GiB an amount of bytes needs.
+pub fn gibibytes(amount: Amount) -> i128 {
+    whole(amount.bytes(), GIBIBYTE)
+}
+
 /// How many whole units so many bytes need.
 fn whole(bytes: i128, unit: i128) -> i128 {
     (bytes + unit - 1).div_euclid(unit)

@@ -100,11 +100,15 @@ fn config(image: &Image, layer: &Digest) -> Value {
         .iter()
         .map(|(name, value)| format!("{name}={value}"))
         .collect();
+    let mut run = json!({"Entrypoint": image.entrypoint, "Env": environment});
+    if let Some(user) = &image.user {
+        run["User"] = user.as_str().into();
+    }
     json!({
         "created": CREATED,
         "architecture": image.platform.architecture,
         "os": Platform::OPERATING_SYSTEM,
-        "config": {"Entrypoint": image.entrypoint, "Env": environment},
+        "config": run,
         "rootfs": {"type": "layers", "diff_ids": [named(layer)]},
     })
 }

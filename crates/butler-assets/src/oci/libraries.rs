@@ -42,6 +42,45 @@ pub fn libraries_of(path: &Path) -> Result<BTreeSet<PathBuf>, Error> {
     })
 }
 
+/// Every shared library that a program and its plugins need, and the plugins themselves.
+///
+/// One question for all of them, where one for each would take seconds: the dynamic loader is asked as `ldd` asks it,
+/// with the plugins loaded beside the program. Nothing of the program or the plugins runs.
+pub(crate) fn libraries_with_plugins(
+    program: &Path,
+    plugins: &BTreeSet<PathBuf>,
+) -> Result<BTreeSet<PathBuf>, Error> {
+    // A program that needs no loader would not ask it, but run.
+    if plugins.is_empty() || libraries_of(program)?.is_empty() {
+        return libraries_of(program);
+    }
+    let plugins: Vec<_> = plugins.iter().map(|path| path.to_string_lossy()).collect();
+    let invocation = Invocation {
+        program: program.to_owned(),
+        arguments: Vec::new(),
+        directory: PathBuf::from("/"),
+        environment: vec![
+            ("LC_ALL", "C".to_owned()),
+            ("LD_TRACE_LOADED_OBJECTS", "1".to_owned()),
+            ("LD_PRELOAD", plugins.join(":")),
+        ],
+    };
+    let printed = command::output(&invocation).map_err(|error| Error::from_ldd(program, &error))?;
+    let unusable = |reason: String| Error::Libraries {
+        path: program.to_owned(),
+        reason,
+    };
+    // What cannot be loaded is told there, and left out.
+    if !printed.success || !printed.errors.trim().is_empty() {
+        return Err(unusable(printed.errors.trim().to_owned()));
+    }
+    parse(&printed.output).map_err(|missing| {
+        unusable(format!(
+            "{missing} was not found; install the package that has it"
+        ))
+    })
+}
+
 /// Reads what `ldd` prints; the error is a library that was not found.
 fn parse(output: &str) -> Result<BTreeSet<PathBuf>, String> {
     let mut libraries = BTreeSet::new();

@@ -4,6 +4,7 @@
 //! tools read it. Entries are sorted, times are zero, owners are root, modes are given, nothing of the machine that
 //! made it gets in. The layer is not compressed: archives stay on the machine that uses them.
 
+mod inputs;
 mod layer;
 mod layout;
 mod libraries;
@@ -17,6 +18,7 @@ use crate::command::CommandError;
 use crate::digest::Digest;
 
 pub use libraries::libraries_of;
+pub(crate) use libraries::libraries_with_plugins;
 
 /// The mode of programs and directories.
 pub const EXECUTABLE: u32 = 0o755;
@@ -118,6 +120,7 @@ pub struct Image {
     contents: BTreeMap<String, Content>,
     entrypoint: Vec<String>,
     environment: BTreeMap<String, String>,
+    user: Option<String>,
 }
 
 /// The digests of an archive that was written.
@@ -143,7 +146,13 @@ impl Image {
             contents: BTreeMap::new(),
             entrypoint: Vec::new(),
             environment: BTreeMap::from([("PATH".to_owned(), path.to_owned())]),
+            user: None,
         }
+    }
+
+    /// The full reference.
+    pub fn reference(&self) -> &str {
+        &self.reference
     }
 
     /// Puts a copy of a file at a place. A symbolic link is followed.
@@ -207,6 +216,18 @@ impl Image {
     pub fn environment(&mut self, name: impl Into<String>, value: impl Into<String>) -> &mut Self {
         self.environment.insert(name.into(), value.into());
         self
+    }
+
+    /// Who runs it, like `65532:65532`; root unless it is set. A number, so that a pod that must not run as root can
+    /// tell.
+    pub fn user(&mut self, user: impl Into<String>) -> &mut Self {
+        self.user = Some(user.into());
+        self
+    }
+
+    /// The digest of all that decides the archive's bytes, without reading them: a file counts by its identity.
+    pub(crate) fn inputs(&self) -> Result<Digest, Error> {
+        inputs::digest(self)
     }
 
     /// Writes the archive; a file that is there is replaced when the new one is complete.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::BinaryBytes;
 
-use super::{Event, Progress, duration, line};
+use super::{Event, ImageEvent, Progress, duration, image_line, line};
 use crate::asset::Asset;
 
 /// How often a long download or build says that it goes on.
@@ -55,6 +55,13 @@ impl<W: Write + Send> Progress for LineProgress<W> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(text) = state.text(asset, event, Instant::now()) {
             // A closed standard error is no reason to stop a build.
+            drop(writeln!(state.writer, "{text}"));
+        }
+    }
+
+    fn report_image(&self, reference: &str, event: ImageEvent) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(text) = image_line(reference, event) {
             drop(writeln!(state.writer, "{text}"));
         }
     }
@@ -133,6 +140,27 @@ mod tests {
             "etcd 3.6.16: no download: https://mirror.example cannot be reached\n\
              etcd 3.6.16: build of go.etcd.io/etcd/server/v3\n\
              etcd 3.6.16: build finished, 27.00 MiB in 1m55s\n"
+        );
+    }
+
+    #[test]
+    fn an_image_is_told_once_when_it_was_made() {
+        let mut output = Vec::new();
+        let progress = LineProgress::new(&mut output);
+        for event in [
+            ImageEvent::Started,
+            ImageEvent::Made {
+                size: 1024 * 1024,
+                elapsed: Duration::from_millis(1500),
+            },
+            ImageEvent::Found,
+        ] {
+            progress.report_image("registry.k8s.io/pause:3.10", event);
+        }
+        drop(progress);
+        assert_eq!(
+            String::from_utf8(output).unwrap(),
+            "registry.k8s.io/pause:3.10: image made, 1.00 MiB in 1.5s\n"
         );
     }
 

@@ -62,10 +62,32 @@ pub enum Event<'a> {
     },
 }
 
+/// Something that happened to an image archive on its way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ImageEvent {
+    /// Another process makes the same one.
+    Waiting,
+    /// It is being made.
+    Started,
+    /// It was there already.
+    Found,
+    /// It was made.
+    Made {
+        /// How large it is.
+        size: u64,
+        /// How long it took.
+        elapsed: Duration,
+    },
+}
+
 /// Somebody who wants to know what happens.
 pub trait Progress: Send + Sync {
     /// Takes note of an event. It is called often and must not wait.
     fn report(&self, asset: &Asset, event: Event<'_>);
+
+    /// Takes note of what happened to the archive of an image. It must not wait.
+    fn report_image(&self, _reference: &str, _event: ImageEvent) {}
 }
 
 /// Tells nobody.
@@ -111,6 +133,22 @@ fn line(asset: &Asset, event: Event<'_>) -> Option<String> {
             }
         }
         Event::Advanced { .. } | Event::Step { .. } | Event::Ticked => None,
+    }
+}
+
+/// The one line for what happened to an image, if it deserves one.
+fn image_line(reference: &str, event: ImageEvent) -> Option<String> {
+    match event {
+        ImageEvent::Waiting => Some(format!(
+            "{reference}: waiting for another process that makes it"
+        )),
+        ImageEvent::Made { size, elapsed } => Some(format!(
+            "{reference}: image made, {} in {}",
+            BinaryBytes(size),
+            duration(elapsed)
+        )),
+        // Seconds at most, and not worth a word when it is simply there.
+        ImageEvent::Started | ImageEvent::Found => None,
     }
 }
 

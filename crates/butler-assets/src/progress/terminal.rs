@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
-use super::{Event, Progress, line};
+use super::{Event, ImageEvent, Progress, image_line, line};
 use crate::asset::Asset;
 use crate::settings::Source;
 
@@ -109,6 +109,12 @@ impl Progress for TerminalProgress {
                     self.print(asset, event);
                 }
             }
+        }
+    }
+
+    fn report_image(&self, reference: &str, event: ImageEvent) {
+        if let Some(text) = image_line(reference, event) {
+            drop(self.all.println(text));
         }
     }
 }

@@ -9,6 +9,8 @@ mod fixture;
 #[cfg(test)]
 mod image;
 #[cfg(test)]
+mod image_set;
+#[cfg(test)]
 mod mirror;
 #[cfg(test)]
 mod sources;

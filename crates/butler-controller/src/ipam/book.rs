@@ -1,9 +1,14 @@
 //! The book of a pool: `butler-ipam`'s picture of it, opened from the ledger and the world around.
 
-use butler_api::{conditions::reasons, net::AddressRange};
+use std::net::IpAddr;
+
+use butler_api::{conditions::reasons, keys::groups, net::AddressRange};
 use butler_ipam::{Layout, Pool, Quota, Refusal, Request, Violation};
 
 use super::{claimant::Claimant, infrastructure, observe::Surroundings};
+
+/// What asks for a machine; its node has the same name.
+const MACHINE_REQUEST: &str = "MachineRequest";
 
 /// Why an allocation gets nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,7 +76,7 @@ pub(crate) fn open(layout: Layout, around: &Surroundings) -> Pool {
     book
 }
 
-fn block_address(book: &mut Pool, address: std::net::IpAddr, what: &str) {
+fn block_address(book: &mut Pool, address: IpAddr, what: &str) {
     if let Ok(range) = AddressRange::new(address, address) {
         book.block(&range, what);
     }
@@ -91,6 +96,34 @@ fn unknown(entry: &super::ledger::Entry) -> butler_ipam::Holder {
 
 /// What an allocation would get from a book, or why it gets nothing.
 pub(crate) fn find(
+    book: &Pool,
+    claimant: &Claimant,
+    around: &Surroundings,
+) -> Result<AddressRange, Refused> {
+    // A machine that was there before its request: its node uses the very address that is asked for on its behalf.
+    if let Some(address) = of_its_own_node(claimant, around) {
+        let mut without = around.clone();
+        without.infrastructure.remove(&address);
+        let book = open(book.layout().clone(), &without);
+        return search(&book, claimant, &without);
+    }
+    search(book, claimant, around)
+}
+
+/// The address that an allocation pins for a `MachineRequest` and that the node of the same machine has.
+fn of_its_own_node(claimant: &Claimant, around: &Surroundings) -> Option<IpAddr> {
+    let owner = claimant.spec.owner_ref.as_ref()?;
+    let pinned = claimant.spec.pinned_range.as_ref()?;
+    let address: IpAddr = pinned.start_address.parse().ok()?;
+    let node = around.infrastructure.get(&address)?.node_ref.as_ref()?;
+    let own = owner.kind == MACHINE_REQUEST
+        && owner.api_version == groups::BUTLER_API_VERSION
+        && node.name == owner.name
+        && pinned.end_address == pinned.start_address;
+    own.then_some(address)
+}
+
+fn search(
     book: &Pool,
     claimant: &Claimant,
     around: &Surroundings,

@@ -169,6 +169,9 @@ fn fitting(book: &Pool, claimant: &Claimant, around: &Surroundings) -> Option<Ad
 }
 
 #[cfg(test)]
+#[path = "plan_node_tests.rs"]
+mod node_tests;
+#[cfg(test)]
 #[path = "plan_standing_tests.rs"]
 mod standing_tests;
 #[cfg(test)]

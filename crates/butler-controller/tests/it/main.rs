@@ -4,6 +4,8 @@
 #[cfg(test)]
 mod addresses;
 #[cfg(test)]
+mod cluster_api;
+#[cfg(test)]
 mod configuration;
 #[cfg(test)]
 mod numbers;

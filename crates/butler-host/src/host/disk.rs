@@ -11,7 +11,7 @@ use super::{
     error::FileContext as _,
     store::{entries, remove},
 };
-use crate::machine::Entry;
+use crate::{images::link_tree, machine::Entry};
 
 const OPEN_DIRECTORY: u32 = 0o755;
 
@@ -51,6 +51,12 @@ fn make(disk: &Path, entry: &Entry) -> Result<(), Error> {
             }
             parent(&path)?;
             copy(source, &path)
+        }
+        Entry::ImageStore { path, source } => {
+            let path = disk.join(path);
+            parent(&path)?;
+            remove(&path)?;
+            link_tree(source, &path).file("copy the prepared images to", &path)
         }
     }
 }

@@ -9,7 +9,8 @@ use crate::{
     cloud_config,
     command::Failure,
     machine::{FactsError, MachineId, SpecError},
-    network::{NetworkError, NetworkSpec},
+    network::{NetworkError, NetworkSpec, PodNetworkError},
+    sysctl::SysctlError,
 };
 
 /// Why something on the host was not done. Nothing is half done without a record of it: asking again goes on from there.
@@ -94,6 +95,27 @@ pub enum Error {
         /// Who has it.
         holder: MachineName,
     },
+    /// An address of a service is not one of the bridge, or is the host's.
+    #[error(
+        "the address {address} cannot be given to machine {name} for a service: use one of {range} that is not the host's or the range's own"
+    )]
+    ServiceAddress {
+        /// Who should have it.
+        name: MachineName,
+        /// The address.
+        address: std::net::Ipv4Addr,
+        /// All addresses of the bridge.
+        range: ipnet::Ipv4Net,
+    },
+    /// The pod network cannot be.
+    #[error("the pod network of machine {name} was not set")]
+    PodNetwork {
+        /// Whose.
+        name: MachineName,
+        /// Why not.
+        #[source]
+        source: PodNetworkError,
+    },
     /// The record of a machine is not readable.
     #[error("the record {} is not valid; delete the machine, for it cannot be started", path.display())]
     Record {
@@ -150,6 +172,9 @@ pub enum Error {
         #[source]
         source: NetworkError,
     },
+    /// A setting of the kernel is not as machines need it, or not as it was.
+    #[error("could not change the kernel's settings")]
+    Sysctl(#[from] SysctlError),
     /// A control group stays because something lives in it.
     #[error("the control group {} is still in use; end the processes in its cgroup.procs", path.display())]
     ControlGroup {

@@ -48,9 +48,13 @@ impl Host {
             let address = spec.address.addr();
             for other in store.names()? {
                 // A record that cannot be read holds no address that could be known.
-                if let Ok(Some(record)) = store.record(&other)
-                    && record.spec.address.addr() == address
-                {
+                let is_machine = store
+                    .record(&other)
+                    .is_ok_and(|record| record.is_some_and(|it| it.spec.address.addr() == address));
+                let is_service = store
+                    .service_addresses(&other)
+                    .is_ok_and(|services| services.contains_key(&address));
+                if is_machine || is_service {
                     return Err(Error::AddressTaken {
                         name: spec.name.clone(),
                         address,
@@ -87,18 +91,29 @@ impl Host {
         let spec = record.spec.clone();
         self.want(record, Wanted::Running).await?;
         let container = self.state(name).await?;
-        match container.map(|container| container.status) {
-            Some(Status::Running | Status::Paused | Status::Pausing) => {}
+        let is_new = match container.map(|container| container.status) {
+            Some(Status::Running | Status::Paused | Status::Pausing) => false,
             // Somebody was killed between the two steps.
             Some(Status::Created) => {
                 self.runc("start", name, self.runc.start(name.as_str()))
                     .await?;
+                true
             }
-            Some(Status::Creating | Status::Stopped) | None => self.boot(&spec, &lock).await?,
-        }
-        self.get(name)
+            Some(Status::Creating | Status::Stopped) | None => {
+                self.boot(&spec, &lock).await?;
+                true
+            }
+        };
+        let machine = self
+            .get(name)
             .await?
-            .ok_or_else(|| Error::NotFound { name: name.clone() })
+            .ok_or_else(|| Error::NotFound { name: name.clone() })?;
+        if is_new {
+            drop(lock);
+            self.tell_started(&machine);
+            self.restore_service_addresses(name).await?;
+        }
+        Ok(machine)
     }
 
     async fn boot(&self, spec: &MachineSpec, lock: &Lock) -> Result<(), Error> {
@@ -109,6 +124,7 @@ impl Host {
         self.runc("forget the last life of", name, self.runc.delete(id))
             .await?;
         self.attach(spec).await?;
+        self.restore_pod_network(name).await?;
         let directory = self.store.machine(name);
         let config = runtime_config(spec, &self.facts, &self.places(name));
         let config_path = directory.bundle().join("config.json");
@@ -287,6 +303,7 @@ impl Host {
             root: disk.join(crate::machine::ROOT),
             usr_upper: disk.join(crate::machine::USR_UPPER),
             usr_work: disk.join(crate::machine::USR_WORK),
+            reported: disk.join(crate::machine::REPORTED),
             seed: directory.seed(),
             network_namespace: PathBuf::from(NAMESPACES)
                 .join(machine_namespace(&self.cluster, name)),

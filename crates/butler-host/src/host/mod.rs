@@ -6,19 +6,27 @@
 //!
 //! Must not: decide which machines there should be.
 
+mod bridge;
+mod cluster_network;
 mod control_group;
 mod disk;
 mod error;
+mod inspect;
 mod lifecycle;
+mod machine_file;
 mod process;
+mod service_addresses;
 mod store;
+mod watch;
 
 use std::{fmt, fs, path::PathBuf, sync::Arc, time::Duration};
 
 use butler_api::name::{ClusterName, MachineName};
 
 pub use error::Error;
+pub use service_addresses::ServiceAddresses;
 pub use store::Wanted;
+pub use watch::{Ended, MachineWatch};
 
 use crate::{
     cloud_config::{self, MetaData},
@@ -26,9 +34,10 @@ use crate::{
     machine::{HostFacts, MachineSpec},
     network::{Network, NetworkSpec},
     runc::{ExecOutput, Runc},
+    sysctl,
 };
 use error::FileContext as _;
-use store::{NetworkRecord, Store};
+use store::Store;
 
 /// How long a machine may take to end by itself, unless the caller knows better.
 pub const DEFAULT_GRACE: Duration = Duration::from_secs(20);
@@ -57,6 +66,8 @@ pub struct Host {
     runc: Runc,
     network: Network,
     facts: Arc<HostFacts>,
+    /// The first process of each machine that this process started last, for those who watch machines.
+    started: Arc<watch::StartedSender>,
 }
 
 /// A machine, as it is.
@@ -129,15 +140,17 @@ impl Host {
         }
         let runc = Program::find("runc", "runc").map_err(Error::Missing)?;
         let ip = Program::find("ip", "iproute2").map_err(Error::Missing)?;
+        let nft = Program::find("nft", "nftables").map_err(Error::Missing)?;
         let facts = HostFacts::read()?;
         let store = Arc::new(Store::new(state_directory));
         store.prepare()?;
         let host = Self {
             cluster,
             runc: Runc::new(runc, store.runc()),
-            network: Network::new(ip, network),
+            network: Network::new(ip, nft, network),
             store,
             facts: Arc::new(facts),
+            started: Arc::default(),
         };
         host.recorded_network()?;
         Ok(host)
@@ -146,42 +159,6 @@ impl Host {
     /// What the host can give its machines.
     pub fn facts(&self) -> &HostFacts {
         &self.facts
-    }
-
-    /// The record of the network, if it was made; another one than ours is refused.
-    fn recorded_network(&self) -> Result<Option<NetworkRecord>, Error> {
-        let record = self.store.network()?;
-        match record {
-            Some(NetworkRecord { cluster, network })
-                if cluster != self.cluster || network != *self.network.spec() =>
-            {
-                Err(Error::OtherNetwork { cluster, network })
-            }
-            other => Ok(other),
-        }
-    }
-
-    /// Makes the bridge, or what is missing of it. Refuses a range or a name that others use.
-    pub async fn up(&self) -> Result<(), Error> {
-        let _lock = self.on_disk(Store::lock_network).await?;
-        self.ensure_bridge().await
-    }
-
-    async fn ensure_bridge(&self) -> Result<(), Error> {
-        let failed = |source| Error::Network {
-            doing: format!("make the bridge {}", self.network.spec().bridge),
-            source,
-        };
-        if self.recorded_network()?.is_none() {
-            self.network.check(false).await.map_err(failed)?;
-            let record = NetworkRecord {
-                cluster: self.cluster.clone(),
-                network: self.network.spec().clone(),
-            };
-            self.on_disk(move |store| store.write_network(&record))
-                .await?;
-        }
-        self.network.ensure_bridge().await.map_err(failed)
     }
 
     /// All machines, as they are: records compared with what runs.
@@ -232,6 +209,13 @@ impl Host {
             store::write_atomically(&directory.join(SEED_USER_DATA), &seed.user_data)
         })
         .await
+    }
+
+    /// Whether a machine was told what to do.
+    pub async fn is_told(&self, name: &MachineName) -> Result<bool, Error> {
+        let user_data = self.store.machine(name).seed().join(SEED_USER_DATA);
+        self.on_disk(move |_| fs::exists(&user_data).file("look for", &user_data))
+            .await
     }
 
     /// Runs a command in a running machine to its end. The first argument is the program.
@@ -313,6 +297,8 @@ impl Host {
         }
         let _lock = self.on_disk(Store::lock_network).await?;
         if self.recorded_network()?.is_some() {
+            self.on_disk(|store| Ok(sysctl::release(store.root())?))
+                .await?;
             self.network
                 .remove_bridge()
                 .await

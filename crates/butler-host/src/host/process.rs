@@ -7,6 +7,7 @@ use rustix::{
     io::Errno,
     process::{Pid, PidfdFlags, pidfd_open},
 };
+use tokio::io::{Interest, unix::AsyncFd};
 
 /// A process that will be waited for. It stays the same process, also when its number is given to another.
 #[derive(Clone, Debug)]
@@ -29,23 +30,26 @@ impl Watched {
         }
     }
 
+    /// Waits until the process has ended.
+    pub(super) async fn ended(&self) -> io::Result<()> {
+        #[expect(
+            deprecated,
+            reason = "the one that replaces it is unsafe; it is for owners that may change their descriptor, and ours does not"
+        )]
+        let descriptor = AsyncFd::with_interest(Arc::clone(&self.descriptor), Interest::READABLE)?;
+        descriptor.readable().await.map(drop)
+    }
+
     /// Waits until the process has ended, and says whether it has.
     pub(super) async fn ends_within(&self, patience: Duration) -> io::Result<bool> {
-        let descriptor = Arc::clone(&self.descriptor);
-        tokio::task::spawn_blocking(move || wait(&descriptor, patience))
-            .await
-            .map_err(io::Error::other)?
-    }
-}
-
-/// A signal to us begins the wait anew, which is rare and harmless.
-fn wait(descriptor: &OwnedFd, patience: Duration) -> io::Result<bool> {
-    let timeout = Timespec::try_from(patience).map_err(io::Error::other)?;
-    loop {
-        let mut watched = [PollFd::new(descriptor, PollFlags::IN)];
-        match poll(&mut watched, Some(&timeout)) {
-            Err(Errno::INTR) => {}
-            other => return Ok(other? > 0),
+        // The kernel tells a new descriptor of what has happened already only after a turn, which a wait of no time has not.
+        if patience.is_zero() {
+            let mut watched = [PollFd::new(&self.descriptor, PollFlags::IN)];
+            return Ok(poll(&mut watched, Some(&Timespec::default()))? > 0);
+        }
+        match tokio::time::timeout(patience, self.ended()).await {
+            Ok(ended) => ended.map(|()| true),
+            Err(_) => Ok(false),
         }
     }
 }

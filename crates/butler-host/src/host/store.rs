@@ -14,8 +14,12 @@ use butler_api::name::{ClusterName, MachineName};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use sha2::{Digest as _, Sha256};
 
-use super::{Error, error::FileContext as _};
-use crate::{machine::MachineSpec, network::NetworkSpec};
+use super::{Error, ServiceAddresses, error::FileContext as _};
+use crate::{
+    images::{LIBRARY_DIRECTORY, OWN_DIRECTORY, STORES_DIRECTORY},
+    machine::MachineSpec,
+    network::{NetworkSpec, PodNetwork},
+};
 
 const RECORD: &str = "machine.json";
 const NETWORK: &str = "network.json";
@@ -87,6 +91,14 @@ impl MachineDirectory {
         self.path.join("bundle")
     }
 
+    fn pod_network(&self) -> PathBuf {
+        self.path.join("pod-network.json")
+    }
+
+    fn service_addresses(&self) -> PathBuf {
+        self.path.join("service-addresses.json")
+    }
+
     pub(super) fn console(&self) -> PathBuf {
         self.path.join("console.log")
     }
@@ -115,6 +127,10 @@ impl Store {
             fs::create_dir_all(&directory).file("make the directory", directory)?;
         }
         Ok(())
+    }
+
+    pub(super) fn root(&self) -> &Path {
+        &self.root
     }
 
     pub(super) fn runc(&self) -> PathBuf {
@@ -156,6 +172,32 @@ impl Store {
         write(&directory.record(), record)
     }
 
+    /// Nothing if the machine was given none.
+    pub(super) fn pod_network(&self, name: &MachineName) -> Result<Option<PodNetwork>, Error> {
+        read(&self.machine(name).pod_network())
+    }
+
+    pub(super) fn write_pod_network(
+        &self,
+        name: &MachineName,
+        pods: &PodNetwork,
+    ) -> Result<(), Error> {
+        write_changed(&self.machine(name).pod_network(), pods)
+    }
+
+    /// None at all if the machine was given none.
+    pub(super) fn service_addresses(&self, name: &MachineName) -> Result<ServiceAddresses, Error> {
+        Ok(read(&self.machine(name).service_addresses())?.unwrap_or_default())
+    }
+
+    pub(super) fn write_service_addresses(
+        &self,
+        name: &MachineName,
+        addresses: &ServiceAddresses,
+    ) -> Result<(), Error> {
+        write_changed(&self.machine(name).service_addresses(), addresses)
+    }
+
     /// Nothing if no network was made.
     pub(super) fn network(&self) -> Result<Option<NetworkRecord>, Error> {
         read(&self.root.join(NETWORK))
@@ -171,10 +213,14 @@ impl Store {
             self.machines(),
             self.runc(),
             self.root.join(NETWORK),
+            self.root.join(STORES_DIRECTORY),
+            self.root.join(LIBRARY_DIRECTORY).join(OWN_DIRECTORY),
             self.locks(),
         ] {
             remove(&path)?;
         }
+        // Archives of users stay.
+        let _ = fs::remove_dir(self.root.join(LIBRARY_DIRECTORY));
         match fs::remove_dir(&self.root) {
             Err(error) if error.kind() != io::ErrorKind::DirectoryNotEmpty => {
                 missing_is_well(Err(error)).file("remove", &self.root)
@@ -264,6 +310,17 @@ fn write<T: Serialize>(path: &Path, value: &T) -> Result<(), Error> {
         source,
     })?;
     write_atomically(path, &bytes)
+}
+
+/// Leaves a file alone that says the same already.
+fn write_changed<T: Serialize + DeserializeOwned + PartialEq>(
+    path: &Path,
+    value: &T,
+) -> Result<(), Error> {
+    match read::<T>(path) {
+        Ok(Some(found)) if found == *value => Ok(()),
+        _ => write(path, value),
+    }
 }
 
 /// Whoever reads the file finds the old text or the new one, also after the power failed.

@@ -11,11 +11,13 @@
 mod backoff;
 mod children;
 mod kubelet;
+mod logs;
 mod service;
 mod user_data;
 mod write_file;
 
 use std::{
+    fs,
     io::{self, Write as _},
     path::{Path, PathBuf},
     time::{Duration, Instant},
@@ -25,6 +27,9 @@ use rustix::mount::{MountPropagationFlags, mount_change};
 use thiserror::Error;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
+
+pub use user_data::Stage as UserDataStage;
+pub(crate) use user_data::{PROGRESS_FILE, Progress};
 
 use crate::machine::SEED_DIRECTORY;
 use children::Children;
@@ -36,6 +41,9 @@ const LOOK: Duration = Duration::from_millis(50);
 /// Beside which commands of the user data may begin without a container runtime.
 const CONTAINERD_PATIENCE: Duration = Duration::from_mins(1);
 const CONTAINERD_CONFIG: &str = "/etc/containerd/config.toml";
+/// Connections of the machine, and the kernel's number for one that listens.
+const LISTENERS: &str = "/proc/net/tcp";
+const LISTENING: &str = "0A";
 const CONTAINERD_SOCKET: &str = "/run/containerd/containerd.sock";
 
 /// Where the first process finds what it needs.
@@ -108,8 +116,14 @@ async fn live(config: &InitConfig) -> io::Result<()> {
     let stop_containerd = CancellationToken::new();
     let containerd = containerd(config);
     let kubelet = kubelet::service(config);
+    let logs: Vec<PathBuf> = containerd
+        .iter()
+        .chain([&kubelet])
+        .map(|service| service.log().to_owned())
+        .collect();
     let lives = async {
         tokio::join!(
+            logs::keep_small(&logs, &console, &stop),
             async {
                 match &containerd {
                     Some(service) => service.keep(&children, &console, &stop_containerd).await,
@@ -158,12 +172,27 @@ fn containerd(config: &InitConfig) -> Option<Service> {
     }))
 }
 
+/// Whether containerd can be asked for pods. Its socket is there earlier: kubeadm would be told that it is not initialized. The
+/// last thing it does before is to listen for those who attach to containers, and nobody else listens in a machine that
+/// has just begun.
+async fn containerd_answers() -> bool {
+    let connected = tokio::net::UnixStream::connect(CONTAINERD_SOCKET).await;
+    let for_pods = Path::new(CONTAINERD_CONFIG).exists();
+    connected.is_ok()
+        && (!for_pods || somebody_listens(&fs::read_to_string(LISTENERS).unwrap_or_default()))
+}
+
+/// Whether the kernel's table of connections has a listener.
+fn somebody_listens(table: &str) -> bool {
+    let state = |line: &str| line.split_whitespace().nth(3).map(ToOwned::to_owned);
+    table
+        .lines()
+        .any(|line| state(line).as_deref() == Some(LISTENING))
+}
+
 async fn wait_for_containerd(console: &Console, stop: &CancellationToken) {
     let begin = Instant::now();
-    while tokio::net::UnixStream::connect(CONTAINERD_SOCKET)
-        .await
-        .is_err()
-    {
+    while !containerd_answers().await {
         if begin.elapsed() > CONTAINERD_PATIENCE {
             console.say("containerd does not answer; going on without it");
             return;
@@ -206,5 +235,20 @@ impl Console {
         let seconds = self.begin.elapsed().as_secs_f64();
         // There is nobody to tell if the console is gone.
         let _ = writeln!(io::stdout(), "[{seconds:9.3}] {}", words.as_ref());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_listener_is_told_from_a_connection() {
+        let head = "  sl  local_address rem_address   st tx_queue rx_queue\n";
+        let listener = "   0: 0100007F:A1B2 00000000:0000 0A 00000000:00000000 00:00000000\n";
+        let connection = "   1: 0100007F:A1B2 0100007F:C3D4 01 00000000:00000000 00:00000000\n";
+        assert!(!somebody_listens(head));
+        assert!(!somebody_listens(&format!("{head}{connection}")));
+        assert!(somebody_listens(&format!("{head}{connection}{listener}")));
     }
 }

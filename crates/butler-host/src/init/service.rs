@@ -4,7 +4,7 @@ use std::{
     fmt,
     fs::OpenOptions,
     io,
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Command, Stdio},
     time::{Duration, Instant},
 };
@@ -50,6 +50,11 @@ impl Service {
             log: config.log_directory.join(format!("{name}.log")),
             arguments: Box::new(arguments),
         }
+    }
+
+    /// What it writes.
+    pub(super) fn log(&self) -> &Path {
+        &self.log
     }
 
     /// Starts it as soon as it can be, starts it again when it ends, and stops it at the end.

@@ -29,17 +29,24 @@ const HOSTNAME: &str = "/proc/sys/kernel/hostname";
 /// How far the user data of an instance is, on the machine's disk.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Progress {
+pub(crate) struct Progress {
     instance: String,
-    stage: Stage,
+    pub(crate) stage: Stage,
 }
 
+/// How far user data is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-enum Stage {
+pub enum Stage {
+    /// It was begun, and has not ended or was interrupted.
     Begun,
+    /// All of it was done.
     Succeeded,
+    /// Something of it failed.
     Failed,
 }
+
+/// Name of the file with it, in the state directory of the machine.
+pub(crate) const PROGRESS_FILE: &str = "user-data.json";
 
 /// Waits for user data and does what it says.
 pub(super) async fn carry_out(
@@ -189,7 +196,7 @@ impl Work<'_> {
     }
 
     fn progress_path(&self) -> PathBuf {
-        self.config.state_directory.join("user-data.json")
+        self.config.state_directory.join(PROGRESS_FILE)
     }
 
     /// Of this instance; a disk may have been another's.

@@ -1,6 +1,10 @@
 //! What the host can give its machines.
 
-use std::{collections::BTreeMap, fs, io, path::PathBuf};
+use std::{
+    collections::BTreeMap,
+    fs, io,
+    path::{Path, PathBuf},
+};
 
 use thiserror::Error;
 
@@ -63,6 +67,10 @@ pub struct HostFacts {
     pub capabilities: Vec<&'static str>,
     /// `bin` and its like; one that the host lacks is absent.
     pub top_level: BTreeMap<&'static str, TopLevel>,
+    /// What `/proc/cpuinfo` says of each processor.
+    pub processors: String,
+    /// Whether the kernel tells which memory is near which processor.
+    pub memory_nodes: bool,
 }
 
 /// A directory beside `/usr`.
@@ -117,6 +125,8 @@ impl HostFacts {
             memory_bytes,
             capabilities: capabilities(mask),
             top_level: TOP_LEVEL.into_iter().filter_map(top_level).collect(),
+            processors: read("/proc/cpuinfo")?,
+            memory_nodes: Path::new(super::reported::SYSTEM_NODES).is_dir(),
         })
     }
 }

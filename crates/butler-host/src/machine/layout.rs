@@ -3,7 +3,7 @@
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 
-use super::{HostFacts, MachineSpec, PROGRAM_DIRECTORY, SEED_DIRECTORY, TopLevel};
+use super::{HostFacts, MachineSpec, PROGRAM_DIRECTORY, SEED_DIRECTORY, TopLevel, reported};
 
 /// The root file system of the machine.
 pub(crate) const ROOT: &str = "rootfs";
@@ -11,6 +11,11 @@ pub(crate) const ROOT: &str = "rootfs";
 pub(crate) const USR_UPPER: &str = "usr/upper";
 /// The kernel's own place beside that.
 pub(crate) const USR_WORK: &str = "usr/work";
+
+/// What the machine sees of its own size.
+pub(crate) const REPORTED: &str = "reported";
+/// Where containerd keeps images in a machine.
+const CONTAINERD_ROOT: &str = "var/lib/containerd";
 
 /// One thing to make.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,6 +32,8 @@ pub(crate) enum Entry {
     Link { path: PathBuf, target: PathBuf },
     /// A copy of a file or a directory of the host, if it has it.
     Copy { path: PathBuf, source: PathBuf },
+    /// A copy of a prepared containerd root that shares all it can, in the place of what is there.
+    ImageStore { path: PathBuf, source: PathBuf },
 }
 
 /// Empty directories of the root file system, and who may enter.
@@ -147,6 +154,16 @@ pub(crate) fn disk_layout(
             text,
         }),
     );
+    entries.extend(reported::entries(spec, host));
+    entries.extend(spec.disk.files.iter().map(|file| Entry::File {
+        path: absolute(&file.path.to_string_lossy()),
+        mode: file.mode,
+        text: file.text.clone(),
+    }));
+    entries.extend(spec.disk.image_store.iter().map(|store| Entry::ImageStore {
+        path: root.join(CONTAINERD_ROOT),
+        source: store.clone(),
+    }));
     entries
 }
 
@@ -185,6 +202,26 @@ mod tests {
             text_of(&entries, "rootfs/etc/resolv.conf"),
             "nameserver 10.213.7.1\n"
         );
+    }
+
+    #[test]
+    fn files_of_a_specification_are_on_the_disk() {
+        let mut spec = worker();
+        spec.disk.files.push(crate::machine::DiskFile {
+            path: "/etc/containerd/config.toml".into(),
+            mode: 0o644,
+            text: "version = 3\n".to_owned(),
+        });
+        spec.disk.image_store = Some("/state/image-stores/0".into());
+        let entries = disk_layout(&spec, &host(), "10.213.7.1".parse().unwrap());
+        assert_eq!(
+            text_of(&entries, "rootfs/etc/containerd/config.toml"),
+            "version = 3\n"
+        );
+        assert!(entries.contains(&Entry::ImageStore {
+            path: "rootfs/var/lib/containerd".into(),
+            source: "/state/image-stores/0".into()
+        }));
     }
 
     #[test]

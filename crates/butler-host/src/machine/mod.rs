@@ -8,14 +8,15 @@
 mod facts;
 mod layout;
 mod oci;
+mod reported;
 mod spec;
 
 pub use facts::{FactsError, HostFacts, TopLevel};
-pub(crate) use layout::{Entry, ROOT, USR_UPPER, USR_WORK, disk_layout};
+pub(crate) use layout::{Entry, REPORTED, ROOT, USR_UPPER, USR_WORK, disk_layout};
 pub(crate) use oci::{Places, runtime_config};
 #[cfg(test)]
 pub(crate) use spec::tests::worker as worker_for_tests;
-pub use spec::{Bind, MachineId, MachineIdError, MachineSpec, SpecError};
+pub use spec::{Bind, DiskContents, DiskFile, MachineId, MachineIdError, MachineSpec, SpecError};
 
 /// Where user data is found inside of a machine.
 pub const SEED_DIRECTORY: &str = "/opt/butler/seed";

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use super::{Bind, HostFacts, MachineSpec, PROGRAM_DIRECTORY, SEED_DIRECTORY, TopLevel};
+use super::{Bind, HostFacts, MachineSpec, PROGRAM_DIRECTORY, SEED_DIRECTORY, TopLevel, reported};
 
 /// Of the specification that the configuration keeps to.
 const OCI_VERSION: &str = "1.0.2";
@@ -22,6 +22,8 @@ pub(crate) struct Places {
     pub(crate) usr_upper: PathBuf,
     /// The kernel's own place beside that.
     pub(crate) usr_work: PathBuf,
+    /// What the machine sees of its own size.
+    pub(crate) reported: PathBuf,
     /// What the host tells the machine.
     pub(crate) seed: PathBuf,
     /// The network namespace, as a file.
@@ -148,6 +150,10 @@ fn mounts(spec: &MachineSpec, host: &HostFacts, places: &Places) -> Vec<Value> {
         .filter(|(_, kind)| **kind == TopLevel::Directory)
         .map(|(name, _)| Path::new("/").join(name));
     mounts.extend(directories.map(|path| bind(&path, &path, false)));
+    mounts.extend(
+        reported::places(host)
+            .map(|(source, destination)| bind(&places.reported.join(source), destination, false)),
+    );
     mounts.push(bind(&places.seed, Path::new(SEED_DIRECTORY), false));
     mounts.extend(spec.binds.iter().map(
         |Bind {
@@ -184,6 +190,7 @@ mod tests {
             root: "/state/machines/worker-1/disk/rootfs".into(),
             usr_upper: "/state/machines/worker-1/disk/usr/upper".into(),
             usr_work: "/state/machines/worker-1/disk/usr/work".into(),
+            reported: "/state/machines/worker-1/disk/reported".into(),
             seed: "/state/machines/worker-1/seed".into(),
             network_namespace: "/run/netns/butler-cellar.worker-1".into(),
             control_group: "/butler-cellar/worker-1".to_owned(),

@@ -1,6 +1,11 @@
 //! What is asked of a machine.
 
-use std::{fmt, net::Ipv4Addr, path::PathBuf, str::FromStr};
+use std::{
+    fmt,
+    net::Ipv4Addr,
+    path::{Component, PathBuf},
+    str::FromStr,
+};
 
 use butler_api::name::MachineName;
 use ipnet::Ipv4Net;
@@ -95,6 +100,30 @@ pub struct Bind {
     pub writable: bool,
 }
 
+/// A file that is on the disk of a machine from the beginning.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DiskFile {
+    /// In the machine; absolute.
+    pub path: PathBuf,
+    /// Its permissions.
+    pub mode: u32,
+    /// What is in it.
+    pub text: String,
+}
+
+/// What is on the disk of a machine from the beginning, beside what every machine has.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DiskContents {
+    /// Small files, such as configurations.
+    #[serde(default)]
+    pub files: Vec<DiskFile>,
+    /// A prepared containerd root on the host, of which the machine gets a copy that shares all it can.
+    #[serde(default)]
+    pub image_store: Option<PathBuf>,
+}
+
 /// What is asked of a machine. User data is not part of it: it holds secrets and may come later.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -118,6 +147,9 @@ pub struct MachineSpec {
     /// What it sees of the host beside `/usr`.
     #[serde(default)]
     pub binds: Vec<Bind>,
+    /// What is on its disk from the beginning.
+    #[serde(default)]
+    pub disk: DiskContents,
 }
 
 /// Why a machine cannot be as it is asked for.
@@ -168,7 +200,32 @@ impl MachineSpec {
                 return Err(self.invalid(format!("binds[{index}]"), "both paths must be absolute"));
             }
         }
+        for (index, file) in self.disk.files.iter().enumerate() {
+            let climbs = file
+                .path
+                .components()
+                .any(|part| part == Component::ParentDir);
+            if !file.path.is_absolute() || climbs {
+                return Err(self.invalid(
+                    format!("disk.files[{index}]"),
+                    "the path must be absolute and without ..",
+                ));
+            }
+        }
+        if self
+            .disk
+            .image_store
+            .as_ref()
+            .is_some_and(|store| !store.is_absolute())
+        {
+            return Err(self.invalid("disk.imageStore", "the path must be absolute"));
+        }
         Ok(())
+    }
+
+    /// Whole processors: what a machine reports. A part of one counts as one.
+    pub fn reported_processors(&self) -> u64 {
+        self.cpu_millicores.div_ceil(1000).max(1)
     }
 
     fn validate_size(&self, host: &HostFacts) -> Result<(), SpecError> {
@@ -260,6 +317,7 @@ pub(crate) mod tests {
                 destination: "/opt/butler/bin/butler".into(),
                 writable: false,
             }],
+            disk: DiskContents::default(),
         }
     }
 
@@ -274,14 +332,15 @@ pub(crate) mod tests {
                 ("lib64", TopLevel::Link("usr/lib64".into())),
                 ("sbin", TopLevel::Link("usr/sbin".into())),
             ]),
+            processors:
+                "processor\t: 0\ncpu MHz\t\t: 2400.000\n\nprocessor\t: 1\ncpu MHz\t\t: 2400.000\n\n"
+                    .to_owned(),
+            memory_nodes: true,
         }
     }
 
     fn network() -> NetworkSpec {
-        NetworkSpec {
-            bridge: "br7".parse().unwrap(),
-            address: "10.213.7.1/24".parse().unwrap(),
-        }
+        NetworkSpec::new("br7".parse().unwrap(), "10.213.7.1/24".parse().unwrap())
     }
 
     #[test]
@@ -312,7 +371,7 @@ pub(crate) mod tests {
 
     #[test]
     fn what_breaks_a_rule_is_told_its_field() {
-        let cases: [(Spoil, &str); 9] = [
+        let cases: [(Spoil, &str); 11] = [
             (|spec| spec.cpu_millicores = 1, "cpuMillicores"),
             (|spec| spec.memory_bytes = 1, "memoryBytes"),
             (
@@ -334,6 +393,20 @@ pub(crate) mod tests {
             (|spec| spec.hostname = "Worker_1".to_owned(), "hostname"),
             (|spec| spec.init = Vec::new(), "init"),
             (|spec| spec.binds[0].source = "butler".into(), "binds[0]"),
+            (
+                |spec| {
+                    spec.disk.files.push(DiskFile {
+                        path: "/etc/../../escape".into(),
+                        mode: 0o644,
+                        text: String::new(),
+                    });
+                },
+                "disk.files[0]",
+            ),
+            (
+                |spec| spec.disk.image_store = Some("store".into()),
+                "disk.imageStore",
+            ),
         ];
         for (spoil, expected) in cases {
             let mut spec = worker();

@@ -87,6 +87,15 @@ pub(crate) fn machine_interface(cluster: &ClusterName, machine: &MachineName) ->
     InterfaceName(format!("{MACHINE_INTERFACE_PREFIX}{number:012x}"))
 }
 
+/// The metric of an installation's guards: two may guard the same range, and each removes its own.
+pub(super) fn guard_metric(bridge: &InterfaceName) -> u32 {
+    let digest = Sha256::digest(bridge.as_str());
+    digest
+        .iter()
+        .take(3)
+        .fold(1, |number, byte| number << 8 | u32::from(*byte))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

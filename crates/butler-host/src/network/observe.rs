@@ -5,8 +5,11 @@ use std::{collections::BTreeSet, net::Ipv4Addr};
 use ipnet::Ipv4Net;
 use serde::{Deserialize, de::DeserializeOwned};
 
-use super::NetworkError;
+use super::{NetworkError, plan::ROUTE_PROTOCOL};
 use crate::command::Program;
+
+/// Addresses of services on a machine's interface say so by this label, which begins with the interface as it must.
+pub(super) const SERVICE_LABEL: &str = "eth0:service";
 
 /// An interface.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -18,6 +21,8 @@ pub(super) struct Link {
     /// The bridge it is joined to.
     pub(super) master: Option<String>,
     pub(super) addresses: Vec<Ipv4Net>,
+    /// Those of them that are addresses of services.
+    pub(super) services: Vec<Ipv4Addr>,
 }
 
 /// A route of any table.
@@ -28,6 +33,17 @@ pub(super) struct Route {
     /// Absent for those that lead nowhere.
     pub(super) device: Option<String>,
     pub(super) gateway: Option<String>,
+    /// Who made it.
+    pub(super) protocol: Option<String>,
+    /// Of two routes to one place, the lower counts.
+    pub(super) metric: Option<u32>,
+}
+
+impl Route {
+    /// Whether we made it, or another installation of ours.
+    pub(super) fn is_ours(&self) -> bool {
+        self.protocol.as_deref() == Some(ROUTE_PROTOCOL)
+    }
 }
 
 /// The host outside of all machines.
@@ -80,6 +96,7 @@ struct RawAddress {
     family: Option<String>,
     local: Option<String>,
     prefixlen: Option<u8>,
+    label: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -87,6 +104,8 @@ struct RawRoute {
     dst: Option<String>,
     dev: Option<String>,
     gateway: Option<String>,
+    protocol: Option<String>,
+    metric: Option<u32>,
 }
 
 #[derive(Deserialize)]
@@ -101,6 +120,12 @@ impl From<RawLink> for Link {
             kind: raw.linkinfo.and_then(|info| info.info_kind),
             up: raw.flags.iter().any(|flag| flag == "UP"),
             master: raw.master,
+            services: raw
+                .addr_info
+                .iter()
+                .filter(|address| address.label.as_deref() == Some(SERVICE_LABEL))
+                .filter_map(|address| address.local.as_ref()?.parse().ok())
+                .collect(),
             addresses: raw
                 .addr_info
                 .into_iter()
@@ -125,6 +150,8 @@ impl From<RawRoute> for Route {
             destination,
             device: raw.dev,
             gateway: raw.gateway,
+            protocol: raw.protocol,
+            metric: raw.metric,
         }
     }
 }
@@ -206,7 +233,8 @@ mod tests {
         let links: Vec<RawLink> = parse(
             r#"[{},{"ifname":"br7","flags":["BROADCAST","UP","LOWER_UP"],"linkinfo":{"info_kind":"bridge","info_data":{}},
                 "addr_info":[{"family":"inet","local":"10.213.7.1","prefixlen":24},{"family":"inet6","local":"fe80::1","prefixlen":64}]},
-                {"ifname":"bm1","link_index":2,"master":"br7","flags":["BROADCAST"],"linkinfo":{"info_kind":"veth"},"addr_info":[]}]"#,
+                {"ifname":"bm1","link_index":2,"master":"br7","flags":["BROADCAST"],"linkinfo":{"info_kind":"veth"},
+                 "addr_info":[{"family":"inet","local":"10.213.7.200","prefixlen":32,"label":"eth0:service"}]}]"#,
         )
         .unwrap();
         let links: Vec<Link> = links.into_iter().skip(1).map(Link::from).collect();
@@ -224,6 +252,8 @@ mod tests {
                     name: "bm1".to_owned(),
                     kind: Some("veth".to_owned()),
                     master: Some("br7".to_owned()),
+                    addresses: vec!["10.213.7.200/32".parse().unwrap()],
+                    services: vec!["10.213.7.200".parse().unwrap()],
                     ..Link::default()
                 },
             ]

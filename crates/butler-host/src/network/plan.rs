@@ -4,13 +4,13 @@ use ipnet::Ipv4Net;
 use thiserror::Error;
 
 use super::{
-    Endpoint, InterfaceName, NetworkSpec,
-    names::MACHINE_INTERFACE_PREFIX,
+    Endpoint, InterfaceName, MACHINE_INTERFACE as INSIDE, NetworkSpec, Warning,
+    names::{MACHINE_INTERFACE_PREFIX, guard_metric},
     observe::{HostView, Link, NamespaceView, Route},
 };
 
-/// The machine's end of its pair.
-const INSIDE: &str = "eth0";
+/// Routes of ours say so by this number: nobody else has it in iproute2's list of protocols.
+pub(super) const ROUTE_PROTOCOL: &str = "98";
 const LOOPBACK: &str = "lo";
 
 /// Arguments of one call of `ip`.
@@ -18,8 +18,12 @@ const LOOPBACK: &str = "lo";
 pub(super) struct Step(Vec<String>);
 
 impl Step {
-    fn new<const COUNT: usize>(arguments: [&str; COUNT]) -> Self {
-        Self(arguments.map(str::to_owned).to_vec())
+    pub(super) fn new<const COUNT: usize>(arguments: [&str; COUNT]) -> Self {
+        Self::from_words(&arguments)
+    }
+
+    pub(super) fn from_words(arguments: &[&str]) -> Self {
+        Self(arguments.iter().map(ToString::to_string).collect())
     }
 
     pub(super) fn arguments(&self) -> &[String] {
@@ -67,6 +71,16 @@ pub enum Refusal {
         found: Ipv4Net,
         /// The one that was asked for.
         wanted: Ipv4Net,
+    },
+    /// Pods or services are to have addresses of machines.
+    #[error(
+        "the range {guarded} of pods or services and the range {range} of the machines have addresses in common; choose another for one of them"
+    )]
+    GuardedMachines {
+        /// The range of pods or services.
+        guarded: Ipv4Net,
+        /// The range of the machines.
+        range: Ipv4Net,
     },
     /// The bridge cannot be removed without cutting somebody off.
     #[error(
@@ -138,11 +152,14 @@ fn accept_bridge(spec: &NetworkSpec, ours: bool, link: &Link) -> Result<(), Refu
 
 /// The default route is behind everything and collides with nothing; what the bridge itself brings is ours.
 fn collides(route: &Route, range: Ipv4Net, bridge: &str) -> bool {
-    let overlaps = route.destination.is_some_and(|destination| {
-        destination.prefix_len() > 0
-            && (destination.contains(&range) || range.contains(&destination))
-    });
+    let overlaps = route
+        .destination
+        .is_some_and(|destination| destination.prefix_len() > 0 && overlap(destination, range));
     overlaps && route.device.as_deref() != Some(bridge)
+}
+
+fn overlap(one: Ipv4Net, other: Ipv4Net) -> bool {
+    one.contains(&other) || other.contains(&one)
 }
 
 fn describe(route: &Route) -> String {
@@ -158,6 +175,87 @@ fn describe(route: &Route) -> String {
         .as_ref()
         .map_or_else(String::new, |device| format!(" dev {device}"));
     format!("{destination}{gateway}{device}")
+}
+
+/// Keeps the host from sending to pods and services by its default route. Each installation has routes of its own, told
+/// apart by their metric. A range that is somebody else's on this host is theirs.
+pub(super) fn guard(spec: &NetworkSpec, host: &HostView) -> Result<Vec<Step>, Refusal> {
+    let range = spec.range();
+    if let Some(guarded) = spec
+        .guarded
+        .iter()
+        .find(|guarded| overlap(**guarded, range))
+    {
+        return Err(Refusal::GuardedMachines {
+            guarded: *guarded,
+            range,
+        });
+    }
+    let mut steps: Vec<Step> = own_guards(spec, host)
+        .filter(|destination| !spec.guarded.contains(destination))
+        .map(|destination| guard_step("delete", destination, spec))
+        .collect();
+    let missing = spec.guarded.iter().map(Ipv4Net::trunc).filter(|guarded| {
+        !own_guards(spec, host).any(|there| there == *guarded) && stranger(*guarded, host).is_none()
+    });
+    steps.extend(missing.map(|guarded| guard_step("add", guarded, spec)));
+    Ok(steps)
+}
+
+/// Ranges that are somebody else's on this host.
+pub(super) fn not_guarded(spec: &NetworkSpec, host: &HostView) -> Vec<Warning> {
+    spec.guarded
+        .iter()
+        .filter_map(|range| {
+            stranger(*range, host).map(|route| Warning::NotGuarded {
+                range: *range,
+                route: describe(route),
+            })
+        })
+        .collect()
+}
+
+/// Takes the guards away.
+pub(super) fn remove_guards(spec: &NetworkSpec, host: &HostView) -> Vec<Step> {
+    own_guards(spec, host)
+        .map(|destination| guard_step("delete", destination, spec))
+        .collect()
+}
+
+fn own_guards<'view>(
+    spec: &NetworkSpec,
+    host: &'view HostView,
+) -> impl Iterator<Item = Ipv4Net> + use<'view> {
+    let metric = guard_metric(&spec.bridge);
+    host.routes
+        .iter()
+        .filter(move |route| route.is_ours() && route.metric == Some(metric))
+        .filter_map(|route| route.destination)
+}
+
+fn guard_step(verb: &str, destination: Ipv4Net, spec: &NetworkSpec) -> Step {
+    let destination = destination.to_string();
+    let metric = guard_metric(&spec.bridge).to_string();
+    Step::new([
+        "route",
+        verb,
+        "unreachable",
+        &destination,
+        "proto",
+        ROUTE_PROTOCOL,
+        "metric",
+        &metric,
+    ])
+}
+
+/// A route of others by which the whole range is reached.
+fn stranger(range: Ipv4Net, host: &HostView) -> Option<&Route> {
+    host.routes.iter().find(|route| {
+        !route.is_ours()
+            && route.destination.is_some_and(|destination| {
+                destination.prefix_len() > 0 && destination.contains(&range)
+            })
+    })
 }
 
 /// Joins a machine to the bridge. Addresses and routes that others gave the machine stay.

@@ -5,10 +5,7 @@ use pretty_assertions::assert_eq;
 use super::*;
 
 fn spec() -> NetworkSpec {
-    NetworkSpec {
-        bridge: "br7".parse().unwrap(),
-        address: "10.213.7.1/24".parse().unwrap(),
-    }
+    NetworkSpec::new("br7".parse().unwrap(), "10.213.7.1/24".parse().unwrap())
 }
 
 fn endpoint(gateway: Option<&str>) -> Endpoint {
@@ -33,7 +30,7 @@ fn route(destination: &str, device: &str) -> Route {
     Route {
         destination: Some(destination.parse().unwrap()),
         device: Some(device.to_owned()),
-        gateway: None,
+        ..Route::default()
     }
 }
 
@@ -278,4 +275,116 @@ fn a_machine_is_taken_off_once() {
         ["link delete dev br7"]
     );
     assert_eq!(remove_bridge(&spec(), &HostView::default()).unwrap(), []);
+}
+
+fn guarding() -> NetworkSpec {
+    NetworkSpec {
+        guarded: vec![
+            "10.244.0.0/16".parse().unwrap(),
+            "10.96.0.0/12".parse().unwrap(),
+        ],
+        ..spec()
+    }
+}
+
+/// The kernel after the steps that add and delete guards.
+fn perform_guards(host: &mut HostView, steps: &[Step]) {
+    for step in steps {
+        let words: Vec<&str> = step.arguments().iter().map(String::as_str).collect();
+        let [
+            "route",
+            verb,
+            "unreachable",
+            destination,
+            "proto",
+            "98",
+            "metric",
+            metric,
+        ] = words[..]
+        else {
+            panic!("{words:?}");
+        };
+        let route = Route {
+            destination: Some(destination.parse().unwrap()),
+            protocol: Some("98".to_owned()),
+            metric: Some(metric.parse().unwrap()),
+            ..Route::default()
+        };
+        if verb == "add" {
+            assert!(
+                !host.routes.contains(&route),
+                "the kernel refuses: {words:?}"
+            );
+            host.routes.push(route);
+        } else {
+            let place = host.routes.iter().position(|there| *there == route);
+            host.routes.remove(place.expect("the route is there"));
+        }
+    }
+}
+
+#[test]
+fn two_installations_guard_the_same_range_and_each_takes_its_own_away() {
+    let second = NetworkSpec {
+        bridge: "br8".parse().unwrap(),
+        address: "10.213.8.1/24".parse().unwrap(),
+        ..guarding()
+    };
+    let before = with_bridge();
+    let mut host = before.clone();
+    for spec in [guarding(), second.clone()] {
+        let steps = guard(&spec, &host).unwrap();
+        assert_eq!(steps.len(), 2);
+        perform_guards(&mut host, &steps);
+        assert_eq!(guard(&spec, &host).unwrap(), []);
+    }
+    let steps = remove_guards(&guarding(), &host);
+    perform_guards(&mut host, &steps);
+    assert_eq!(guard(&second, &host).unwrap(), []);
+    let steps = remove_guards(&second, &host);
+    perform_guards(&mut host, &steps);
+    assert_eq!(host, before);
+}
+
+#[test]
+fn a_range_that_is_no_longer_guarded_loses_its_route() {
+    let mut host = with_bridge();
+    let steps = guard(&guarding(), &host).unwrap();
+    perform_guards(&mut host, &steps);
+    let fewer = NetworkSpec {
+        guarded: vec!["10.96.0.0/12".parse().unwrap()],
+        ..spec()
+    };
+    let steps = guard(&fewer, &host).unwrap();
+    assert!(lines(&steps)[0].starts_with("route delete unreachable 10.244.0.0/16 "));
+    assert_eq!(steps.len(), 1);
+}
+
+#[test]
+fn a_guarded_range_of_others_stays_theirs_and_is_told() {
+    let mut host = with_bridge();
+    host.routes.push(route("10.0.0.0/8", "tun0"));
+    assert_eq!(guard(&guarding(), &host).unwrap(), []);
+    let warnings = not_guarded(&guarding(), &host);
+    assert_eq!(warnings.len(), 2);
+    assert!(
+        warnings[0]
+            .to_string()
+            .starts_with("the host reaches 10.244.0.0/16 by the route 10.0.0.0/8 dev tun0;"),
+        "{}",
+        warnings[0]
+    );
+    assert_eq!(not_guarded(&guarding(), &with_bridge()), []);
+}
+
+#[test]
+fn pods_do_not_have_addresses_of_machines() {
+    let wrong = NetworkSpec {
+        guarded: vec!["10.213.0.0/16".parse().unwrap()],
+        ..spec()
+    };
+    assert!(matches!(
+        guard(&wrong, &with_bridge()),
+        Err(Refusal::GuardedMachines { .. })
+    ));
 }

@@ -230,3 +230,20 @@ fn the_first_process_refuses_to_run_on_the_host() {
         "this is not the first process of a machine; machines start it, people do not\n"
     );
 }
+
+#[tokio::test]
+async fn a_console_does_not_grow_without_limit() {
+    needs_a_host!();
+    let scene = Scene::new().await;
+    let host = &scene.host;
+    let spec = node(&scene);
+    host.create(spec.clone()).await.unwrap();
+    host.start(&spec.name).await.unwrap();
+    let much = "{ yes 'a command says much' | head -c 3000000; echo; echo its last words; } >> /proc/1/fd/1";
+    output(host, "node", much).await;
+    until(host, &spec, "test $(stat -Lc %s /proc/1/fd/1) -lt 1000000").await;
+    let console = host.logs(&spec.name, None).await.unwrap();
+    assert!(console.starts_with("[...]\n"), "{}", &console[..40]);
+    assert!(console.contains("its last words\n"), "it keeps its end");
+    scene.finish().await;
+}

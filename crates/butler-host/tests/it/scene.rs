@@ -13,11 +13,13 @@ use std::{
 
 use butler_host::{
     host::{Error, Host, HostConfig, MachineState},
-    machine::{Bind, MachineSpec},
+    machine::{Bind, DiskContents, MachineSpec},
     network::NetworkSpec,
 };
 use ipnet::Ipv4Net;
 use tempfile::TempDir;
+
+use crate::world::WORLD_PREFIX;
 
 /// The program that tests run in machines, as machines see it.
 pub(crate) const TOOL: &str = "/opt/butler/bin/machine";
@@ -29,6 +31,7 @@ macro_rules! needs_a_host {
             butler_testkit::skip::root(),
             butler_testkit::skip::command("runc"),
             butler_testkit::skip::command("ip"),
+            butler_testkit::skip::command("nft"),
         );
     };
 }
@@ -39,6 +42,7 @@ pub(crate) struct Scene {
     pub(crate) host: Host,
     pub(crate) config: HostConfig,
     before: BTreeSet<String>,
+    settings: Option<Vec<String>>,
     directory: TempDir,
     finished: bool,
     // One scene at a time on this machine, so that what is left over can be told from what others have.
@@ -47,6 +51,11 @@ pub(crate) struct Scene {
 
 impl Scene {
     pub(crate) async fn new() -> Self {
+        Self::with_network(|_| ()).await
+    }
+
+    /// With another network than the usual one.
+    pub(crate) async fn with_network(change: impl FnOnce(&mut NetworkSpec)) -> Self {
         let turn = tokio::task::spawn_blocking(|| {
             let file = File::create(std::env::temp_dir().join("butler-host-tests.lock"))
                 .expect("a file for the turn");
@@ -56,22 +65,25 @@ impl Scene {
         .await
         .expect("our turn");
         let before = traces();
+        let settings = settings();
         let directory = tempfile::tempdir().expect("a directory");
-        let config = HostConfig {
+        let mut config = HostConfig {
             state_directory: directory.path().join("state"),
             cluster: format!("test{}", std::process::id()).parse().expect("name"),
-            network: NetworkSpec {
-                bridge: format!("bt{}", std::process::id() % 100_000_000)
+            network: NetworkSpec::new(
+                format!("bt{}", std::process::id() % 100_000_000)
                     .parse()
                     .expect("name"),
-                address: free_address(),
-            },
+                free_address(),
+            ),
         };
+        change(&mut config.network);
         let host = Host::open(config.clone()).expect("a host");
         Self {
             host,
             config,
             before,
+            settings,
             directory,
             finished: false,
             _turn: turn,
@@ -108,6 +120,7 @@ impl Scene {
                 destination: TOOL.into(),
                 writable: false,
             }],
+            disk: DiskContents::default(),
         }
     }
 
@@ -117,6 +130,14 @@ impl Scene {
         self.finished = true;
         assert!(!self.config.state_directory.exists());
         pretty_assertions::assert_eq!(traces(), self.before, "something was left behind");
+        // Settings are back when the last installation has let go, and another program may have one.
+        if let (Some(before), Some(after)) = (&self.settings, settings()) {
+            pretty_assertions::assert_eq!(
+                after,
+                *before,
+                "a setting of the kernel is not as before"
+            );
+        }
     }
 }
 
@@ -143,15 +164,41 @@ impl Drop for Scene {
     }
 }
 
+/// Settings of the kernel that machines, or programs in them, change.
+const SETTINGS: [&str; 9] = [
+    "fs/inotify/max_user_instances",
+    "fs/inotify/max_user_watches",
+    "kernel/keys/root_maxbytes",
+    "kernel/keys/root_maxkeys",
+    "kernel/panic",
+    "kernel/panic_on_oops",
+    "net/ipv4/ip_forward",
+    "vm/overcommit_memory",
+    "vm/panic_on_oom",
+];
+
 fn ip(arguments: &[&str]) -> String {
     let output = Command::new("ip").args(arguments).output().expect("ip");
     assert!(output.status.success(), "ip {arguments:?}: {output:?}");
     String::from_utf8(output.stdout).expect("text")
 }
 
-/// All that a host keeps in the kernel: interfaces, routes, namespaces, mounts and control groups.
+/// Settings of the kernel, unless somebody holds them.
+fn settings() -> Option<Vec<String>> {
+    let read = |path| {
+        let value = fs::read_to_string(Path::new("/proc/sys").join(path)).unwrap_or_default();
+        format!("{path} {}", value.trim())
+    };
+    let is_held = Path::new("/run/butler/sysctls.json").exists();
+    (!is_held).then(|| SETTINGS.map(read).to_vec())
+}
+
+/// All that a host keeps in the kernel but settings: filters, interfaces, routes, namespaces, mounts and control groups.
 fn traces() -> BTreeSet<String> {
     let mut traces = BTreeSet::new();
+    let rules = Command::new("nft").args(["list", "ruleset"]).output();
+    let rules = String::from_utf8(rules.expect("nft").stdout).expect("text");
+    traces.extend(rules.lines().map(|line| format!("filter {line}")));
     for line in ip(&["-oneline", "link", "show"]).lines() {
         let name = line.split(": ").nth(1).unwrap_or(line);
         traces.insert(format!("interface {name}"));
@@ -160,13 +207,18 @@ fn traces() -> BTreeSet<String> {
         traces.insert(format!("route {line}"));
     }
     for line in ip(&["netns", "list"]).lines() {
+        // Those of other tests, which wait for their turn.
+        if line.starts_with(WORLD_PREFIX) {
+            continue;
+        }
         traces.insert(format!("namespace {line}"));
     }
     let mounts = fs::read_to_string("/proc/self/mountinfo").expect("mounts");
     for line in mounts.lines() {
         let fields: Vec<&str> = line.split(' ').collect();
         // Where `ip netns` keeps its names is made by its first use on a machine, and stays.
-        if fields[4] != "/run/netns" {
+        let is_world = fields[4].contains(WORLD_PREFIX);
+        if fields[4] != "/run/netns" && !is_world {
             traces.insert(format!("mount {}", fields[4]));
         }
         if line.contains(" - cgroup") {

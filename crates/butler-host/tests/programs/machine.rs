@@ -1,13 +1,14 @@
 //! What the tests run inside of machines.
 //!
-//! `init` is the first process; `listen PORT WORDS` answers every connection with words; `connect ADDRESS:PORT` prints what
-//! it was answered; `make STATE CLUSTER BRIDGE ADDRESS SPECIFICATION` makes and starts a
+//! `init` is the first process; `listen PORT WORDS` answers every connection with words, `mirror PORT` with the caller's
+//! address; `connect ADDRESS:PORT` prints what it was answered, and tries until it is; `reach ADDRESS:PORT` tries once and
+//! prints what came of it, and so does `ask ADDRESS:PORT` over UDP; `make STATE CLUSTER BRIDGE ADDRESS SPECIFICATION` makes and starts a
 //! machine, on the host. Called `containerd` or `kubelet`, it stands in for them: it opens the socket, or waits to be ended.
 
 use std::{
     fs,
     io::{self, Read as _, Write as _},
-    net::{TcpListener, TcpStream},
+    net::{TcpListener, TcpStream, UdpSocket},
     os::unix::net::UnixListener,
     path::Path,
     process::ExitCode,
@@ -36,10 +37,13 @@ fn main() -> ExitCode {
         (_, ["make", directory, cluster, bridge, address, spec]) => {
             make([directory, cluster, bridge, address], spec)
         }
-        (_, ["listen", port, answer]) => listen(port, answer),
+        (_, ["listen", port, answer]) => listen(port, Some(answer)),
+        (_, ["mirror", port]) => listen(port, None),
         (_, ["connect", address]) => connect(address),
+        (_, ["reach", address]) => reach(address),
+        (_, ["ask", address]) => ask(address),
         _ => Err(io::Error::other(
-            "init | make … | listen PORT WORDS | connect ADDRESS:PORT",
+            "init | make … | listen PORT WORDS | mirror PORT | connect ADDRESS:PORT | reach ADDRESS:PORT | ask ADDRESS:PORT",
         )),
     };
     match done {
@@ -57,10 +61,10 @@ fn make([directory, cluster, bridge, address]: [&str; 4], spec: &str) -> io::Res
     let config = HostConfig {
         state_directory: directory.into(),
         cluster: cluster.parse().map_err(io::Error::other)?,
-        network: NetworkSpec {
-            bridge: bridge.parse().map_err(io::Error::other)?,
-            address: address.parse().map_err(io::Error::other)?,
-        },
+        network: NetworkSpec::new(
+            bridge.parse().map_err(io::Error::other)?,
+            address.parse().map_err(io::Error::other)?,
+        ),
     };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -73,12 +77,53 @@ fn make([directory, cluster, bridge, address]: [&str; 4], spec: &str) -> io::Res
     })
 }
 
-fn listen(port: &str, answer: &str) -> io::Result<()> {
+fn listen(port: &str, answer: Option<&str>) -> io::Result<()> {
     let listener = TcpListener::bind(format!("0.0.0.0:{port}"))?;
-    for connection in listener.incoming() {
-        connection?.write_all(answer.as_bytes())?;
+    loop {
+        let (mut connection, caller) = listener.accept()?;
+        let mirrored = caller.ip().to_string();
+        // A caller that is gone already concerns nobody else.
+        let _ = connection.write_all(answer.unwrap_or(&mirrored).as_bytes());
     }
-    Ok(())
+}
+
+/// Once, and not for long.
+const SHORT_PATIENCE: Duration = Duration::from_secs(2);
+
+fn reach(address: &str) -> io::Result<()> {
+    let address = address.parse().map_err(io::Error::other)?;
+    let answer = TcpStream::connect_timeout(&address, SHORT_PATIENCE).and_then(|mut connection| {
+        let mut answer = String::new();
+        connection.read_to_string(&mut answer)?;
+        Ok(answer)
+    });
+    tell(answer)
+}
+
+fn ask(address: &str) -> io::Result<()> {
+    let socket = UdpSocket::bind("0.0.0.0:0")?;
+    socket.connect(address)?;
+    socket.set_read_timeout(Some(SHORT_PATIENCE))?;
+    socket.send(b"?")?;
+    let mut answer = [0; 512];
+    tell(
+        socket
+            .recv(&mut answer)
+            .map(|length| String::from_utf8_lossy(&answer[..length]).into_owned()),
+    )
+}
+
+/// The answer, or in a word why there is none.
+fn tell(answer: io::Result<String>) -> io::Result<()> {
+    let words = answer.or_else(|error| match error.kind() {
+        io::ErrorKind::ConnectionRefused => Ok("refused".to_owned()),
+        io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable => {
+            Ok("unreachable".to_owned())
+        }
+        io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => Ok("silence".to_owned()),
+        _ => Err(error),
+    })?;
+    io::stdout().write_all(words.as_bytes())
 }
 
 /// The other machine may not listen yet.

@@ -29,7 +29,7 @@ use crate::{
     fields::hash_of_intent,
     object::{Kind, ObjectKey},
     plan::{Next, Note, Plan},
-    reconciler::{Context, Enqueue, Objects, Reconciler, Sources},
+    reconciler::{Claim, Context, Enqueue, Objects, Reconciler, Sources},
     recorder::Recorder,
 };
 use memory::Memory;
@@ -188,24 +188,24 @@ impl<R: Reconciler> Engine<R> {
     ) -> Report {
         let object = &cached.value.0;
         let deleting = object.meta().deletion_timestamp.is_some();
-        if object
-            .annotations()
-            .get(annotations::PAUSED)
-            .is_some_and(|value| value == "true")
-        {
-            return self.pause(hands, now).await;
+        let context = Context::new(hands.recorder(), Arc::clone(&self.caches));
+        let claim = self.reconciler.claim(object, &context);
+        if claim == Claim::Foreign {
+            return Report::quiet(Verdict::AwaitChange);
+        }
+        if let Some(how_to_go_on) = self.paused(object, &context) {
+            return self.pause(hands, &how_to_go_on, now).await;
         }
         let holds_finalizer = R::FINALIZER
             .is_some_and(|finalizer| object.finalizers().iter().any(|held| held == finalizer));
         if deleting && !holds_finalizer {
             return Report::quiet(Verdict::AwaitChange);
         }
-        if let Some(finalizer) = R::FINALIZER.filter(|_| !holds_finalizer)
+        if let Some(finalizer) = R::FINALIZER.filter(|_| claim == Claim::Ours && !holds_finalizer)
             && let Err(failure) = hands.add_finalizer(finalizer).await
         {
             return self.conclude_failed(hands, None, failure, now).await;
         }
-        let context = Context::new(hands.recorder(), Arc::clone(&self.caches));
         let world = match self.reconciler.observe(object, &context).await {
             Ok(world) => world,
             Err(failure) => return self.conclude_failed(hands, None, failure, now).await,
@@ -311,8 +311,16 @@ impl<R: Reconciler> Engine<R> {
         }
     }
 
-    async fn pause(&self, hands: &mut Hands<'_, R>, now: Timestamp) -> Report {
-        let status = status::paused(&hands.status(), hands.generation(), now);
+    /// How to go on with an object that somebody paused.
+    fn paused(&self, object: &R::Object, context: &Context) -> Option<String> {
+        let value = object.annotations().get(annotations::PAUSED);
+        let ours = value.is_some_and(|value| value == "true");
+        let ours = ours.then(|| format!("remove the annotation {} to go on", annotations::PAUSED));
+        ours.or_else(|| self.reconciler.paused(object, context))
+    }
+
+    async fn pause(&self, hands: &mut Hands<'_, R>, how_to_go_on: &str, now: Timestamp) -> Report {
+        let status = status::paused(&hands.status(), hands.generation(), how_to_go_on, now);
         match hands
             .write_status(&format!("{}/pause", self.manager), &status)
             .await

@@ -56,14 +56,16 @@ fn verdict(
 }
 
 /// What is said of an object that is paused, beside what its status said before.
-pub(super) fn paused(before: &Value, generation: Option<i64>, now: Timestamp) -> Value {
+pub(super) fn paused(
+    before: &Value,
+    generation: Option<i64>,
+    how_to_go_on: &str,
+    now: Timestamp,
+) -> Value {
     let previous = conditions_of(before);
-    let message = format!(
-        "remove the annotation {} to go on",
-        butler_api::keys::annotations::PAUSED
-    );
     let said = Conditions::since(&previous, generation, now);
-    json!({ "conditions": said.say(types::PAUSED, true, reasons::PAUSED, message).finish() })
+    let said = said.say(types::PAUSED, true, reasons::PAUSED, how_to_go_on);
+    json!({ "conditions": said.finish() })
 }
 
 /// What is said of an object that does not fit its type, beside what its status said before.
@@ -144,14 +146,14 @@ mod tests {
     #[test]
     fn a_paused_object_says_nothing_but_that() {
         let before = json!({ "ready": true, "observedGeneration": 1 });
-        let status = paused(&before, Some(2), Timestamp::UNIX_EPOCH);
+        let status = paused(&before, Some(2), "go on", Timestamp::UNIX_EPOCH);
         assert_eq!(status.as_object().map(serde_json::Map::len), Some(1));
         assert_eq!(status["conditions"][0]["type"], types::PAUSED);
     }
 
     #[test]
     fn an_object_that_goes_on_says_that_it_is_no_longer_paused() {
-        let before = paused(&json!({}), Some(2), Timestamp::UNIX_EPOCH);
+        let before = paused(&json!({}), Some(2), "go on", Timestamp::UNIX_EPOCH);
         let status = compose(json!({}), &before, Some(2), None, Timestamp::UNIX_EPOCH);
         let said: Vec<_> = conditions_of(&status)
             .into_iter()

@@ -23,6 +23,31 @@ fn help_shows_the_flags_and_an_example() {
 }
 
 #[test]
+fn help_of_the_local_provider_shows_the_flags_and_examples() {
+    let (success, stdout, _) = butler(&["provider", "local", "--help"]);
+    assert!(success);
+    insta::assert_snapshot!(stdout);
+}
+
+#[test]
+fn the_first_process_of_a_machine_is_not_offered_to_people_and_refuses_them() {
+    let (_, stdout, _) = butler(&["--help"]);
+    assert!(stdout.contains("provider"), "{stdout}");
+    assert!(!stdout.contains("init"), "{stdout}");
+    let (success, _, stderr) = butler(&["init"]);
+    assert!(!success);
+    assert!(stderr.contains("not the first process"), "{stderr}");
+}
+
+#[test]
+fn a_configuration_that_cannot_be_read_is_named() {
+    let missing = "/nowhere/provider.json";
+    let (success, _, stderr) = butler(&["provider", "local", "--configuration", missing]);
+    assert!(!success);
+    assert!(stderr.contains(missing), "{stderr}");
+}
+
+#[test]
 fn a_missing_kubeconfig_is_named_and_the_exit_code_is_honest() {
     let (success, _, stderr) = butler(&["controller", "--kubeconfig", "/nowhere/kubeconfig"]);
     assert!(!success);

@@ -13,6 +13,8 @@ mod fleet;
 #[cfg(test)]
 mod history;
 #[cfg(test)]
+mod permissions;
+#[cfg(test)]
 mod replica;
 #[cfg(test)]
 mod rest;

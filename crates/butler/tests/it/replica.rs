@@ -3,7 +3,7 @@
 use std::{
     fs::{self, File},
     net::TcpListener,
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Child, Command, Stdio},
 };
 
@@ -28,19 +28,31 @@ impl Replica {
 
     /// The same, with webhooks that the API server reaches on this machine.
     pub(crate) fn start_with_webhooks(server: &ApiServer, name: &str) -> Self {
-        let port = TcpListener::bind(("127.0.0.1", 0))
-            .and_then(|free| free.local_addr())
-            .unwrap()
-            .port();
-        let flags = [
-            "--enable-webhooks".to_owned(),
-            format!("--webhook-port={port}"),
-            format!("--webhook-url=https://127.0.0.1:{port}"),
-        ];
-        Self::start_with(server, name, &flags)
+        Self::start_with(server, name, &webhook_flags())
+    }
+
+    /// A replica with webhooks that is whoever the kubeconfig says, in a namespace where the lease and its certificates are.
+    pub(crate) fn start_as(
+        server: &ApiServer,
+        kubeconfig: &Path,
+        namespace: &str,
+        flags: &[String],
+    ) -> Self {
+        let flags: Vec<_> = webhook_flags().iter().chain(flags).cloned().collect();
+        Self::spawn(server, "account", kubeconfig, namespace, &flags)
     }
 
     fn start_with(server: &ApiServer, name: &str, flags: &[String]) -> Self {
+        Self::spawn(server, name, server.kubeconfig(), "default", flags)
+    }
+
+    fn spawn(
+        server: &ApiServer,
+        name: &str,
+        kubeconfig: &Path,
+        namespace: &str,
+        flags: &[String],
+    ) -> Self {
         // A file: a pipe that nobody reads while the test runs would fill up and hold the replica.
         let log = server.directory().join(format!("replica-{name}.log"));
         let stderr = File::options().create(true).append(true).open(&log);
@@ -50,8 +62,8 @@ impl Replica {
                 "--metrics-bind-address=0",
                 "--health-probe-bind-address=0",
             ])
-            .args(["--leader-election-namespace=default", "--kubeconfig"])
-            .arg(server.kubeconfig())
+            .args(["--leader-election-namespace", namespace, "--kubeconfig"])
+            .arg(kubeconfig)
             .args(flags)
             .env("POD_NAME", name)
             .env("BUTLER_LOG_FORMAT", "text")
@@ -77,6 +89,19 @@ impl Replica {
             .unwrap();
         asked.success() && self.child.wait().unwrap().success()
     }
+}
+
+/// Webhooks on a port of this machine, where the API server of the test finds them.
+fn webhook_flags() -> [String; 3] {
+    let port = TcpListener::bind(("127.0.0.1", 0))
+        .and_then(|free| free.local_addr())
+        .unwrap()
+        .port();
+    [
+        "--enable-webhooks".to_owned(),
+        format!("--webhook-port={port}"),
+        format!("--webhook-url=https://127.0.0.1:{port}"),
+    ]
 }
 
 impl Drop for Replica {

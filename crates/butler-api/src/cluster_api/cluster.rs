@@ -1,0 +1,136 @@
+//! `Cluster` of Cluster API, as far as Butler reads it.
+//!
+//! Must not: be written. What is not named here would be lost.
+
+use std::borrow::Cow;
+
+use k8s_openapi::NamespaceResourceScope;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::Resource;
+use serde::Deserialize;
+
+use super::contract::{ContractReference, ControlPlaneEndpoint};
+use crate::keys::groups;
+
+/// A cluster: what it is made of, and how far it has come.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+pub struct Cluster {
+    /// Name, labels and the rest of what every object has.
+    #[serde(default)]
+    pub metadata: ObjectMeta,
+    /// What the cluster is made of.
+    #[serde(default)]
+    pub spec: ClusterSpec,
+    /// What is known about the cluster.
+    #[serde(default)]
+    pub status: ClusterStatus,
+}
+
+/// What a cluster is made of.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ClusterSpec {
+    /// Whether everybody leaves the cluster and all that belongs to it alone.
+    pub paused: Option<bool>,
+    /// Where its API server is reached.
+    pub control_plane_endpoint: Option<ControlPlaneEndpoint>,
+    /// Its control plane.
+    pub control_plane_ref: Option<ContractReference>,
+    /// Its infrastructure.
+    pub infrastructure_ref: Option<ContractReference>,
+}
+
+/// What is known about a cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ClusterStatus {
+    /// How far it has come.
+    pub initialization: ClusterInitialization,
+}
+
+/// How far a cluster has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ClusterInitialization {
+    /// Whether its infrastructure is there.
+    pub infrastructure_provisioned: Option<bool>,
+    /// Whether its control plane answered once.
+    pub control_plane_initialized: Option<bool>,
+}
+
+impl Resource for Cluster {
+    type DynamicType = ();
+    type Scope = NamespaceResourceScope;
+
+    fn kind((): &()) -> Cow<'_, str> {
+        Cow::Borrowed("Cluster")
+    }
+
+    fn group((): &()) -> Cow<'_, str> {
+        Cow::Borrowed(groups::CLUSTER_API)
+    }
+
+    fn version((): &()) -> Cow<'_, str> {
+        Cow::Borrowed(groups::CLUSTER_API_VERSION)
+    }
+
+    fn plural((): &()) -> Cow<'_, str> {
+        Cow::Borrowed("clusters")
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.metadata
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pretty_assertions::assert_eq;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_cluster_is_found_where_cluster_api_serves_it() {
+        assert_eq!(
+            Cluster::url_path(&(), Some("payments")),
+            "/apis/cluster.x-k8s.io/v1beta2/namespaces/payments/clusters"
+        );
+    }
+
+    #[test]
+    fn what_matters_is_read_and_the_rest_is_passed_over() {
+        let cluster: Cluster = serde_json::from_value(json!({
+            "metadata": { "name": "production", "namespace": "payments" },
+            "spec": {
+                "paused": true,
+                "clusterNetwork": { "serviceDomain": "cluster.local" },
+                "controlPlaneEndpoint": { "host": "192.0.2.10", "port": 6443 },
+                "infrastructureRef": {
+                    "apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "ButlerCluster", "name": "production",
+                },
+            },
+            "status": { "phase": "Provisioned", "initialization": { "infrastructureProvisioned": true } },
+        }))
+        .expect("cluster");
+        assert_eq!(cluster.spec.paused, Some(true));
+        assert_eq!(cluster.spec.control_plane_ref, None);
+        let infrastructure = cluster.spec.infrastructure_ref.expect("reference");
+        assert_eq!(infrastructure.kind, "ButlerCluster");
+        let initialization = cluster.status.initialization;
+        assert_eq!(initialization.infrastructure_provisioned, Some(true));
+        assert_eq!(initialization.control_plane_initialized, None);
+    }
+
+    #[test]
+    fn a_cluster_that_was_just_made_has_nothing() {
+        let cluster: Cluster =
+            serde_json::from_value(json!({ "metadata": { "name": "new" } })).expect("cluster");
+        assert_eq!(cluster.spec, ClusterSpec::default());
+        assert_eq!(cluster.status, ClusterStatus::default());
+    }
+}

@@ -1,0 +1,329 @@
+//! What is installed into the management cluster: the pod network of its first node, Cluster API, Butler's charts.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use anyhow::Context as _;
+use butler_api::keys::labels;
+use butler_assets::{Asset, Component};
+use butler_helm::{ChartSource, Helm, Release, ReleaseName, Upgrade, Values};
+use butler_host::{host::Host, network::PodNetwork};
+use futures::StreamExt as _;
+use ipnet::Ipv4Net;
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::{
+    Api, Client, ResourceExt as _,
+    api::{Patch, PatchParams},
+    runtime::{WatchStreamExt as _, watcher},
+};
+use serde_json::{Value, json};
+
+use super::{
+    Run,
+    platform::{self, NAMESPACE},
+    prepare::{Images, Parts},
+};
+use crate::{
+    adm::{
+        apply::{could_take, missing, within},
+        boots::Boots,
+        cluster_api,
+        error::Error,
+        installation::write_private,
+    },
+    output::progress::Outcome,
+};
+
+/// How often webhooks are tried.
+const GLANCE: Duration = Duration::from_millis(300);
+/// Releases of Butler's own charts, in order.
+const CHARTS: [&str; 2] = ["butler-crds", "butler"];
+
+/// Gives the first node its pod network. The host process does the same for every node, and takes over later.
+pub(super) async fn pod_network(
+    run: &Run,
+    host: &Host,
+    client: &Client,
+) -> anyhow::Result<Outcome> {
+    let step = run.progress.begin("Pod network");
+    let machine = run.installation.first_machine()?;
+    if host.pod_network(&machine).await?.own.is_some() {
+        step.end(Outcome::Unchanged);
+        return Ok(Outcome::Unchanged);
+    }
+    let nodes = Api::<Node>::all(client.clone());
+    let range = |node: Option<&Node>| -> Option<Ipv4Net> {
+        node?.spec.as_ref()?.pod_cidr.as_ref()?.parse().ok()
+    };
+    let known = kube::runtime::wait::await_condition(
+        nodes.clone(),
+        machine.as_str(),
+        |node: Option<&Node>| range(node).is_some(),
+    );
+    within(
+        run.patience(),
+        "the first node's range for pods",
+        "look at the controller manager's log",
+        known,
+    )
+    .await?;
+    let node = nodes
+        .get(machine.as_str())
+        .await
+        .map_err(Error::api("read the first node"))?;
+    let network = PodNetwork {
+        own: range(Some(&node)),
+        peers: BTreeMap::new(),
+    };
+    if run.installation.workers == 0 {
+        // kubeadm keeps load balancers away from control planes; here it is the only node.
+        let open = Patch::Merge(
+            json!({ "metadata": { "labels": { labels::EXCLUDE_FROM_LOAD_BALANCERS: null } } }),
+        );
+        nodes
+            .patch(machine.as_str(), &PatchParams::default(), &open)
+            .await
+            .map_err(Error::api("open the first node for load balancers"))?;
+    }
+    // Last: it is the sign that this step was done.
+    host.set_pod_network(&machine, &network).await?;
+    step.end(Outcome::Done);
+    Ok(Outcome::Done)
+}
+
+/// Installs Cluster API.
+pub(super) async fn cluster_api(run: &Run, client: &Client) -> anyhow::Result<Outcome> {
+    let version = Asset::default_of(Component::ClusterApiCore)
+        .version
+        .to_string();
+    let step = run.progress.begin(format!("Cluster API {version}"));
+    if cluster_api::is_installed(client, &version).await? {
+        step.end(Outcome::Unchanged);
+        return Ok(Outcome::Unchanged);
+    }
+    let manifests = cluster_api::manifests(&run.resolver).await?;
+    Box::pin(cluster_api::install(
+        client,
+        manifests,
+        &version,
+        run.patience(),
+        &step,
+    ))
+    .await
+    .context("could not install Cluster API")?;
+    step.end(Outcome::Done);
+    Ok(Outcome::Done)
+}
+
+/// Installs Butler's charts, or brings their releases to what is wished.
+pub(super) async fn charts(
+    run: &Run,
+    client: &Client,
+    parts: &Parts,
+    images: &Images,
+) -> anyhow::Result<Outcome> {
+    let helm = Helm::new(
+        parts.path(Component::Helm),
+        run.places.helm(),
+        run.places.kubeconfig(),
+    );
+    let mut outcomes = Vec::new();
+    for chart in CHARTS {
+        let step = run.progress.begin(format!("Chart {chart}"));
+        let release = Release {
+            name: ReleaseName::new(NAMESPACE.parse()?, chart.parse()?),
+            chart: ChartSource::Path(run.charts.join(chart)),
+            values: Values::from(values(chart, &images.butler)),
+        };
+        let outcome = release_as_wished(run, client, &helm, &release, chart).await?;
+        step.end(outcome);
+        outcomes.push(outcome);
+    }
+    let anything = outcomes.contains(&Outcome::Done);
+    Ok(if anything {
+        Outcome::Done
+    } else {
+        Outcome::Unchanged
+    })
+}
+
+/// Helm makes a new revision of a release each time it is asked: it is asked only when the objects would be others.
+async fn release_as_wished(
+    run: &Run,
+    client: &Client,
+    helm: &Helm,
+    release: &Release,
+    chart: &str,
+) -> anyhow::Result<Outcome> {
+    let objects = helm.template(release).await?;
+    let path = run.places.helm().join(format!("{chart}.applied"));
+    let deployed = helm
+        .status(&release.name)
+        .await?
+        .is_some_and(|report| report.phase.is_deployed());
+    let same = std::fs::read_to_string(&path).is_ok_and(|applied| applied == objects);
+    if deployed && same && complete(client, &objects).await? {
+        return Ok(Outcome::Unchanged);
+    }
+    // Nobody else works on the releases of this host.
+    let upgrade = Upgrade::waiting(run.patience()).taking_over();
+    helm.upgrade(release, &upgrade).await?;
+    write_private(&path, objects.as_bytes())?;
+    Ok(Outcome::Done)
+}
+
+/// Whether every object of a release is there. Those that name no namespace are in that of the release.
+async fn complete(client: &Client, objects: &str) -> anyhow::Result<bool> {
+    let mut objects: Vec<Value> = serde_saphyr::from_multiple(objects)?;
+    objects.retain(|object| object["kind"].is_string());
+    for object in &mut objects {
+        if object["metadata"]["namespace"].is_null() {
+            object["metadata"]["namespace"] = NAMESPACE.into();
+        }
+    }
+    match missing(client, &objects).await {
+        Ok(missing) => Ok(missing.is_empty()),
+        // A definition that is gone takes its kind with it.
+        Err(Error::UnknownKind { .. }) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// What differs from the charts' defaults on one host.
+fn values(chart: &str, image: &str) -> Value {
+    let (repository, tag) = image.rsplit_once(':').unwrap_or((image, "latest"));
+    match chart {
+        "butler" => json!({
+            "image": { "repository": repository, "tag": tag },
+            // A second replica on the same host guards against nothing.
+            "controller": { "replicas": 1 },
+            "podDisruptionBudget": { "enabled": false },
+            "local": { "enabled": true },
+        }),
+        _ => json!({}),
+    }
+}
+
+/// Waits until every node is Ready and every pod runs.
+pub(super) async fn ready(run: &Run, host: &Host, client: &Client) -> anyhow::Result<()> {
+    let step = run.progress.begin("Everything runs");
+    let wished = usize::try_from(run.installation.workers)? + 1;
+    let nodes = Api::<Node>::all(client.clone());
+    let advice = "\"butleradm status\" tells what is missing";
+    let all_nodes = settled(nodes, |nodes: &BTreeMap<String, Node>| {
+        nodes.len() >= wished && nodes.values().all(node_is_ready)
+    });
+    within(
+        run.patience(),
+        "the readiness of every node",
+        advice,
+        all_nodes,
+    )
+    .await?;
+    let boots = Boots::of(&host.list().await?);
+    let pods = Api::<Pod>::all(client.clone());
+    let all_pods = settled(pods, |pods: &BTreeMap<String, Pod>| {
+        let mut platform = pods.values().filter(|pod| is_of_the_platform(pod));
+        !pods.is_empty() && platform.all(|pod| pod_is_fine(pod) && boots.believes(pod))
+    });
+    within(
+        run.patience(),
+        "the readiness of every pod",
+        advice,
+        all_pods,
+    )
+    .await?;
+    for object in platform::probes(&run.installation) {
+        // A pod is ready a moment before a Service leads to it, and nobody tells when it does.
+        while !could_take(client, &object).await? && !run.patience().is_zero() {
+            step.detail("waiting for webhooks");
+            tokio::time::sleep(GLANCE).await;
+        }
+    }
+    step.end(Outcome::Done);
+    Ok(())
+}
+
+/// Watches all objects of a kind until they are as wished.
+async fn settled<K>(
+    api: Api<K>,
+    wished: impl Fn(&BTreeMap<String, K>) -> bool,
+) -> Result<(), watcher::Error>
+where
+    K: kube::Resource<DynamicType = ()>
+        + Clone
+        + std::fmt::Debug
+        + serde::de::DeserializeOwned
+        + Send
+        + 'static,
+{
+    let key = |object: &K| {
+        format!(
+            "{}/{}",
+            object.namespace().unwrap_or_default(),
+            object.name_any()
+        )
+    };
+    let mut seen = BTreeMap::new();
+    let mut listed = false;
+    let mut events = std::pin::pin!(watcher(api, watcher::Config::default()).default_backoff());
+    while let Some(event) = events.next().await {
+        // The watch begins anew by itself; who waits has a limit.
+        let Ok(event) = event else { continue };
+        match event {
+            watcher::Event::Init => {
+                seen.clear();
+                listed = false;
+            }
+            watcher::Event::InitApply(object) | watcher::Event::Apply(object) => {
+                seen.insert(key(&object), object);
+            }
+            watcher::Event::Delete(object) => {
+                seen.remove(&key(&object));
+            }
+            watcher::Event::InitDone => listed = true,
+        }
+        if listed && wished(&seen) {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Whether a node says that it is Ready.
+pub(crate) fn node_is_ready(node: &Node) -> bool {
+    let conditions = node
+        .status
+        .as_ref()
+        .and_then(|status| status.conditions.as_ref());
+    conditions.is_some_and(|conditions| {
+        conditions
+            .iter()
+            .any(|condition| condition.type_ == "Ready" && condition.status == "True")
+    })
+}
+
+/// Whether a pod is part of the platform, and not somebody's who uses it.
+pub(crate) fn is_of_the_platform(pod: &Pod) -> bool {
+    let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
+    [NAMESPACE, "kube-system"].contains(&namespace)
+        || cluster_api::DEPLOYMENTS
+            .iter()
+            .any(|(of_cluster_api, _)| *of_cluster_api == namespace)
+}
+
+/// Whether a pod runs with all its containers, or has done what it was for.
+pub(crate) fn pod_is_fine(pod: &Pod) -> bool {
+    let Some(status) = &pod.status else {
+        return false;
+    };
+    let ready = status.conditions.as_ref().is_some_and(|conditions| {
+        conditions
+            .iter()
+            .any(|condition| condition.type_ == "Ready" && condition.status == "True")
+    });
+    match status.phase.as_deref() {
+        Some("Succeeded") => true,
+        Some("Running") => ready,
+        _ => false,
+    }
+}

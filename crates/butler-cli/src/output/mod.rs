@@ -1,0 +1,4 @@
+//! What people read: progress and tables.
+
+pub mod progress;
+pub mod table;

@@ -1,0 +1,277 @@
+//! What the infrastructure controllers share: the objects of Cluster API they read, who owns what, and pausing.
+//!
+//! Cluster API sets the owner references and the label with the cluster's name; until it has, there is nothing to do.
+
+use butler_api::{
+    cluster_api::{
+        butler_cluster::ButlerCluster,
+        butler_machine::ButlerMachine,
+        cluster::Cluster,
+        contract::{ContractReference, ControlPlaneEndpoint},
+        machine::Machine,
+    },
+    keys::{annotations, groups, labels},
+};
+use butler_runtime::{
+    cache::{Cached, Caches, Projection},
+    object::{Kind, ObjectKey},
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::Resource;
+use serde_json::Value;
+use std::sync::Arc;
+
+/// What the infrastructure needs to know of a Cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClusterFacts {
+    /// Whether all that belongs to it is to be left alone.
+    pub paused: bool,
+    /// Its infrastructure, if that is a `ButlerCluster`.
+    pub infrastructure: Option<ObjectKey>,
+    /// Whether Cluster API takes its infrastructure for provisioned.
+    pub infrastructure_provisioned: bool,
+    /// Where its API server is reached, if that is known.
+    pub endpoint: Option<ControlPlaneEndpoint>,
+}
+
+impl Projection for ClusterFacts {
+    const OPTIONAL: bool = true;
+
+    fn kind() -> Kind {
+        Kind::of::<Cluster>()
+    }
+
+    fn project(object: Value) -> Result<Self, serde_json::Error> {
+        let cluster: Cluster = serde_json::from_value(object)?;
+        let namespace = cluster.metadata.namespace.as_deref().unwrap_or_default();
+        let infrastructure = cluster.spec.infrastructure_ref.as_ref();
+        let initialization = cluster.status.initialization;
+        Ok(Self {
+            paused: cluster.spec.paused == Some(true),
+            infrastructure: infrastructure
+                .filter(|reference| is_ours::<ButlerCluster>(reference))
+                .map(|reference| ObjectKey::namespaced(namespace, &reference.name)),
+            infrastructure_provisioned: initialization.infrastructure_provisioned == Some(true),
+            endpoint: cluster.spec.control_plane_endpoint.filter(is_known),
+        })
+    }
+}
+
+/// What the infrastructure needs to know of a Machine.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MachineFacts {
+    /// Name of the Cluster it belongs to.
+    pub cluster: String,
+    /// Secret with the user data to boot with, once there is one.
+    pub bootstrap_data: Option<String>,
+    /// Where it shall run.
+    pub failure_domain: Option<String>,
+    /// Whether it belongs to a control plane.
+    pub control_plane: bool,
+    /// Whether it is being deleted.
+    pub deleting: bool,
+}
+
+impl Projection for MachineFacts {
+    const OPTIONAL: bool = true;
+
+    fn kind() -> Kind {
+        Kind::of::<Machine>()
+    }
+
+    fn project(object: Value) -> Result<Self, serde_json::Error> {
+        let machine: Machine = serde_json::from_value(object)?;
+        let labels = machine.metadata.labels.unwrap_or_default();
+        Ok(Self {
+            cluster: machine.spec.cluster_name,
+            bootstrap_data: machine.spec.bootstrap.data_secret_name,
+            failure_domain: machine
+                .spec
+                .failure_domain
+                .filter(|domain| !domain.is_empty()),
+            control_plane: labels.contains_key(labels::CLUSTER_API_CONTROL_PLANE),
+            deleting: machine.metadata.deletion_timestamp.is_some(),
+        })
+    }
+}
+
+fn is_ours<K: Resource<DynamicType = ()>>(reference: &ContractReference) -> bool {
+    reference.api_group == groups::INFRASTRUCTURE && reference.kind == K::kind(&())
+}
+
+/// Whether an endpoint says where. Cluster API writes an empty one where none is known.
+pub(crate) fn is_known(endpoint: &ControlPlaneEndpoint) -> bool {
+    !endpoint.host.is_empty() && endpoint.port > 0
+}
+
+/// The object of a kind of Cluster API that owns one of ours.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Owner {
+    pub(crate) key: ObjectKey,
+    uid: String,
+}
+
+impl Owner {
+    /// The Cluster that owns a `ButlerCluster`, once Cluster API said so.
+    pub(crate) fn of_cluster(cluster: &ButlerCluster) -> Option<Self> {
+        owner::<Cluster>(&cluster.metadata)
+    }
+
+    /// The Machine that owns a `ButlerMachine`, once Cluster API said so.
+    pub(crate) fn of_machine(machine: &ButlerMachine) -> Option<Self> {
+        owner::<Machine>(&machine.metadata)
+    }
+
+    /// That very object; not one of the same name that came after it.
+    pub(crate) fn find<P: Projection>(&self, caches: &Caches) -> Option<Arc<Cached<P>>> {
+        let found = caches.store::<P>().get(&self.key);
+        found.filter(|found| found.facts.uid == self.uid)
+    }
+}
+
+fn owner<K: Resource<DynamicType = ()>>(metadata: &ObjectMeta) -> Option<Owner> {
+    let references = metadata.owner_references.iter().flatten();
+    let group = K::group(&());
+    references
+        .filter(|reference| reference.kind == K::kind(&()))
+        .find(|reference| {
+            let owners_group = reference.api_version.split_once('/');
+            owners_group.is_some_and(|(owners_group, _)| owners_group == group)
+        })
+        .map(|reference| Owner {
+            key: ObjectKey {
+                namespace: metadata.namespace.clone(),
+                name: reference.name.clone(),
+            },
+            uid: reference.uid.clone(),
+        })
+}
+
+/// The Cluster that an object belongs to by its label.
+pub(crate) fn cluster_of(metadata: &ObjectMeta) -> Option<ObjectKey> {
+    let name = metadata.labels.as_ref()?.get(labels::CLUSTER_API_CLUSTER)?;
+    let namespace = metadata.namespace.as_deref().unwrap_or_default();
+    Some(ObjectKey::namespaced(namespace, name))
+}
+
+/// How to go on with an object that is paused, by itself or with its cluster.
+pub(crate) fn paused(metadata: &ObjectMeta, caches: &Caches) -> Option<String> {
+    let annotated = metadata.annotations.as_ref();
+    if annotated
+        .is_some_and(|annotations| annotations.contains_key(annotations::CLUSTER_API_PAUSED))
+    {
+        let annotation = annotations::CLUSTER_API_PAUSED;
+        return Some(format!("remove the annotation {annotation} to go on"));
+    }
+    let key = cluster_of(metadata)?;
+    let cluster = caches.store::<ClusterFacts>().get(&key)?;
+    let message = || format!("set spec.paused of the Cluster {key} to false to go on");
+    cluster.value.paused.then(message)
+}
+
+#[cfg(test)]
+mod tests {
+    use butler_runtime::cache::{AnyStore, Delta};
+    use pretty_assertions::assert_eq;
+    use serde_json::json;
+
+    use super::*;
+
+    fn machine(metadata: &Value) -> ButlerMachine {
+        let spec = json!({ "cpu": 1, "memory": "1Gi", "disk": "10Gi" });
+        serde_json::from_value(json!({
+            "apiVersion": groups::INFRASTRUCTURE_API_VERSION, "kind": "ButlerMachine",
+            "metadata": metadata, "spec": spec,
+        }))
+        .unwrap()
+    }
+
+    fn owned_by(api_version: &str, kind: &str) -> ButlerMachine {
+        machine(&json!({
+            "name": "m", "namespace": "payments",
+            "ownerReferences": [{ "apiVersion": api_version, "kind": kind, "name": "owner", "uid": "1" }],
+        }))
+    }
+
+    #[test]
+    fn the_owner_is_the_machine_of_cluster_api_whatever_its_version() {
+        for version in ["cluster.x-k8s.io/v1beta1", "cluster.x-k8s.io/v1beta2"] {
+            let owner = Owner::of_machine(&owned_by(version, "Machine")).unwrap();
+            assert_eq!(owner.key, ObjectKey::namespaced("payments", "owner"));
+        }
+        let set = owned_by("cluster.x-k8s.io/v1beta2", "MachineSet");
+        assert_eq!(Owner::of_machine(&set), None);
+        let foreign = owned_by("example.com/v1", "Machine");
+        assert_eq!(Owner::of_machine(&foreign), None);
+    }
+
+    #[test]
+    fn a_namesake_of_the_owner_is_not_the_owner() {
+        let caches = Caches::default();
+        let owner = Owner::of_machine(&owned_by("cluster.x-k8s.io/v1beta2", "Machine")).unwrap();
+        let upsert = |uid: &str, version: &str| {
+            let metadata = json!({ "name": "owner", "namespace": "payments", "uid": uid, "resourceVersion": version });
+            let store = caches.store::<MachineFacts>();
+            store.ingest(Delta::Upsert(json!({ "metadata": metadata })));
+        };
+        upsert("2", "1");
+        assert!(owner.find::<MachineFacts>(&caches).is_none());
+        upsert("1", "2");
+        assert!(owner.find::<MachineFacts>(&caches).is_some());
+    }
+
+    #[test]
+    fn an_object_is_paused_by_itself_or_with_its_cluster() {
+        let caches = Caches::default();
+        let labelled = machine(&json!({
+            "name": "m", "namespace": "payments", "labels": { labels::CLUSTER_API_CLUSTER: "shop" },
+        }));
+        assert_eq!(paused(&labelled.metadata, &caches), None);
+        let cluster = json!({
+            "metadata": { "name": "shop", "namespace": "payments", "resourceVersion": "1" },
+            "spec": { "paused": true },
+        });
+        caches
+            .store::<ClusterFacts>()
+            .ingest(Delta::Upsert(cluster));
+        assert_eq!(
+            paused(&labelled.metadata, &caches).as_deref(),
+            Some("set spec.paused of the Cluster payments/shop to false to go on")
+        );
+        let annotated = machine(&json!({
+            "name": "m", "annotations": { annotations::CLUSTER_API_PAUSED: "" },
+        }));
+        assert_eq!(
+            paused(&annotated.metadata, &caches).as_deref(),
+            Some("remove the annotation cluster.x-k8s.io/paused to go on")
+        );
+    }
+
+    #[test]
+    fn an_empty_endpoint_is_none() {
+        let cluster = |endpoint: Value| {
+            let body = json!({ "metadata": { "name": "shop" }, "spec": { "controlPlaneEndpoint": endpoint } });
+            ClusterFacts::project(body).unwrap().endpoint
+        };
+        assert_eq!(cluster(json!({ "host": "", "port": 0 })), None);
+        assert!(cluster(json!({ "host": "192.0.2.1", "port": 6443 })).is_some());
+    }
+
+    #[test]
+    fn only_infrastructure_of_ours_is_told() {
+        let cluster = |kind: &str| {
+            let reference =
+                json!({ "apiGroup": groups::INFRASTRUCTURE, "kind": kind, "name": "shop" });
+            let body = json!({
+                "metadata": { "name": "shop", "namespace": "payments" },
+                "spec": { "infrastructureRef": reference },
+            });
+            ClusterFacts::project(body).unwrap().infrastructure
+        };
+        assert_eq!(cluster("DockerCluster"), None);
+        assert_eq!(
+            cluster("ButlerCluster"),
+            Some(ObjectKey::namespaced("payments", "shop"))
+        );
+    }
+}

@@ -1,0 +1,147 @@
+//! What the chart `butler` makes of sets of values. The default is shown in full; the others by what they do differently.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use serde_json::Value;
+
+use crate::support::{Workshop, objects, ours, title, value_sets};
+
+/// The objects by their titles; each exists once.
+async fn rendered(workshop: &Workshop, values: Value) -> BTreeMap<String, Value> {
+    let manifest = workshop.helm.template(&ours("butler", values)).await;
+    let objects = objects(&manifest.unwrap());
+    let count = objects.len();
+    let by_title: BTreeMap<_, _> = objects
+        .into_iter()
+        .map(|object| (title(&object), object))
+        .collect();
+    assert_eq!(by_title.len(), count, "two objects have one name");
+    by_title
+}
+
+fn shown(objects: &BTreeMap<String, Value>) -> String {
+    let mut text = String::new();
+    for object in objects.values() {
+        let _ = writeln!(text, "---\n{}", serde_saphyr::to_string(object).unwrap());
+    }
+    // A release of ours does not change what the chart does.
+    text.replace(env!("CARGO_PKG_VERSION"), "[version]")
+}
+
+#[tokio::test]
+async fn each_set_of_values_renders_what_it_is_known_for() {
+    let workshop = Workshop::offline().await;
+    let sets = value_sets();
+    let [(_, default), others @ ..] = &sets;
+    let usual = rendered(&workshop, default.clone()).await;
+    insta::assert_snapshot!("default", shown(&usual));
+    for (name, values) in others {
+        let objects = rendered(&workshop, values.clone()).await;
+        let missing = usual.keys().filter(|title| !objects.contains_key(*title));
+        let mut text = String::new();
+        for title in missing {
+            let _ = writeln!(text, "without {title}");
+        }
+        let different = objects.into_iter();
+        let different = different.filter(|(title, object)| usual.get(title) != Some(object));
+        text.push_str(&shown(&different.collect()));
+        insta::assert_snapshot!(*name, text);
+    }
+}
+
+#[tokio::test]
+async fn a_controller_that_is_switched_off_leaves_the_providers() {
+    let workshop = Workshop::offline().await;
+    let values =
+        serde_json::json!({ "controller": { "enabled": false }, "local": { "enabled": true } });
+    let objects = rendered(&workshop, values).await;
+    assert!(
+        objects
+            .keys()
+            .all(|title| title.contains("butler-provider-local")),
+        "{:?}",
+        objects.keys()
+    );
+}
+
+#[tokio::test]
+async fn every_pod_is_confined() {
+    let workshop = Workshop::offline().await;
+    let mut pods = 0;
+    for (name, values) in value_sets() {
+        for (title, object) in rendered(&workshop, values).await {
+            let Some(pod) = object.pointer("/spec/template/spec") else {
+                continue;
+            };
+            pods += 1;
+            let is = |pointer: &str, expected: Value| {
+                assert_eq!(
+                    pod.pointer(pointer),
+                    Some(&expected),
+                    "{name}: {title}: {pointer}"
+                );
+            };
+            is("/securityContext/runAsNonRoot", true.into());
+            is("/securityContext/runAsUser", 65532.into());
+            is(
+                "/securityContext/seccompProfile/type",
+                "RuntimeDefault".into(),
+            );
+            is(
+                "/containers/0/securityContext/allowPrivilegeEscalation",
+                false.into(),
+            );
+            is(
+                "/containers/0/securityContext/readOnlyRootFilesystem",
+                true.into(),
+            );
+            is(
+                "/containers/0/securityContext/capabilities/drop/0",
+                "ALL".into(),
+            );
+            is(
+                "/containers/0/livenessProbe/httpGet/path",
+                "/healthz".into(),
+            );
+            is(
+                "/containers/0/readinessProbe/httpGet/path",
+                "/readyz".into(),
+            );
+        }
+    }
+    assert!(pods >= 7, "{pods}");
+}
+
+#[tokio::test]
+async fn no_role_has_a_wildcard_or_a_verb_that_leads_to_more() {
+    let workshop = Workshop::offline().await;
+    let mut rules = 0;
+    for (name, values) in value_sets() {
+        for (title, object) in rendered(&workshop, values).await {
+            for rule in object["rules"].as_array().into_iter().flatten() {
+                rules += 1;
+                let words = ["apiGroups", "resources", "verbs", "resourceNames"];
+                let words = words
+                    .iter()
+                    .flat_map(|field| rule[*field].as_array().into_iter().flatten());
+                for word in words.filter_map(Value::as_str) {
+                    let leads_to_more =
+                        ["escalate", "bind", "impersonate", "deletecollection"].contains(&word);
+                    assert!(
+                        !word.contains('*') && !leads_to_more,
+                        "{name}: {title}: {rule}"
+                    );
+                }
+                let resources = rule["resources"].as_array().into_iter().flatten();
+                let groups = rule["apiGroups"].as_array().into_iter().flatten();
+                let touches_roles = groups
+                    .clone()
+                    .any(|group| group == "rbac.authorization.k8s.io");
+                assert!(!touches_roles, "{name}: {title}: {rule}");
+                assert!(resources.count() > 0, "{name}: {title}: {rule}");
+            }
+        }
+    }
+    assert!(rules > 50, "{rules}");
+}

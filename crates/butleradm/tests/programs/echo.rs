@@ -1,0 +1,61 @@
+//! A program for pods of tests: `echo serve PORT` answers each request with the name of its pod; `echo fetch HOST:PORT…` asks
+//! each and prints what it answers; `echo reach HOST:PORT` says whether a connection can be made.
+
+use std::{
+    env,
+    io::{self, Read as _, Write as _},
+    net::{TcpListener, TcpStream, ToSocketAddrs as _},
+    process::ExitCode,
+    time::Duration,
+};
+
+const PATIENCE: Duration = Duration::from_secs(3);
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    let outcome = match arguments.first().map(String::as_str) {
+        Some("serve") => serve(&arguments[1]),
+        Some("fetch") => arguments[1..].iter().try_for_each(|place| fetch(place)),
+        Some("reach") => connect(&arguments[1]).map(drop),
+        _ => Err(io::Error::other(
+            "serve PORT, fetch HOST:PORT… or reach HOST:PORT",
+        )),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            drop(writeln!(io::stderr(), "{error}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn serve(port: &str) -> io::Result<()> {
+    let listener = TcpListener::bind(format!("0.0.0.0:{port}"))?;
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname")?;
+    for stream in listener.incoming() {
+        let mut stream = stream?;
+        // Who hangs up at once, as a probe does, is no trouble of ours.
+        drop(stream.write_all(name.as_bytes()));
+    }
+    Ok(())
+}
+
+fn connect(place: &str) -> io::Result<TcpStream> {
+    let mut last = io::Error::other("no address");
+    for address in place.to_socket_addrs()? {
+        match TcpStream::connect_timeout(&address, PATIENCE) {
+            Ok(stream) => return Ok(stream),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+fn fetch(place: &str) -> io::Result<()> {
+    let mut stream = connect(place)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    io::stdout().write_all(answer.as_bytes())
+}
