@@ -70,7 +70,7 @@ generate: prepare ## Write the generated files anew: custom resource definitions
 .PHONY: bench
 bench: prepare ## Measure what we hold ourselves to; flags go into ARGUMENTS
 	cargo xtask assets
-	cargo build --release --bin butler
+	cargo build --release --bin butler --bin butleradm
 	cargo run --release --package butler-bench -- $(ARGUMENTS)
 
 $(TOOLS)/bin/cargo-deny:

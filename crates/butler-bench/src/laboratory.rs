@@ -15,27 +15,38 @@ use crate::{
 
 /// The binary that was built with this program.
 pub(crate) fn butler() -> anyhow::Result<PathBuf> {
+    built("butler")
+}
+
+/// The operators' command line that was built with this program.
+pub(crate) fn butleradm() -> anyhow::Result<PathBuf> {
+    built("butleradm")
+}
+
+fn built(name: &str) -> anyhow::Result<PathBuf> {
     let myself = std::env::current_exe().context("could not find out where this program is")?;
-    let butler = myself.with_file_name("butler");
+    let program = myself.with_file_name(name);
     ensure!(
-        butler.is_file(),
-        "{} does not exist: run `make bench`, or first `cargo build --release --bin butler`",
-        butler.display()
+        program.is_file(),
+        "{} does not exist: run `make bench`, or first `cargo build --release --bin {name}`",
+        program.display()
     );
-    Ok(butler)
+    Ok(program)
 }
 
 /// Where measurements are made.
 pub(crate) struct Laboratory {
     window: Duration,
+    rounds: u32,
     server: Option<(ApiServer, Duration)>,
 }
 
 impl Laboratory {
-    /// A laboratory that watches a fleet at rest for so long.
-    pub(crate) fn new(window: Duration) -> Self {
+    /// A laboratory that watches a fleet at rest for so long, and makes clusters so often.
+    pub(crate) fn new(window: Duration, rounds: u32) -> Self {
         Self {
             window,
+            rounds,
             server: None,
         }
     }
@@ -43,6 +54,11 @@ impl Laboratory {
     /// How long a fleet is watched at rest.
     pub(crate) fn window(&self) -> Duration {
         self.window
+    }
+
+    /// How often clusters are made on this host.
+    pub(crate) fn rounds(&self) -> u32 {
+        self.rounds
     }
 
     /// The API server, started by the first measurement that needs it.

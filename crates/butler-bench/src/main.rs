@@ -9,6 +9,7 @@ mod engine;
 mod fleet;
 mod ipam;
 mod laboratory;
+mod local;
 mod replica;
 mod report;
 mod takeover;
@@ -19,7 +20,7 @@ use clap::{Parser, ValueEnum};
 use serde::Serialize;
 
 use laboratory::Laboratory;
-use report::{Report, Row};
+use report::{Outcome, Report};
 
 /// Measures what Butler holds itself to.
 #[derive(Parser)]
@@ -34,6 +35,9 @@ struct Arguments {
     /// How long the fleet is watched at rest, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
     window: u32,
+    /// How often clusters are made on this host, by Butler and by hand in turns; the median counts
+    #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: u32,
 }
 
 /// What can be measured, in the order in which it is.
@@ -52,6 +56,8 @@ enum Measurement {
     Takeover,
     /// Many providers, coming to rest and at rest
     Fleet,
+    /// A management cluster and machines on this host, beside the same by hand; needs root
+    Local,
 }
 
 impl Measurement {
@@ -61,26 +67,33 @@ impl Measurement {
             .map_or_else(String::new, |value| value.get_name().to_owned())
     }
 
-    async fn measure(self, laboratory: &mut Laboratory) -> anyhow::Result<Vec<Row>> {
-        match self {
+    async fn measure(self, laboratory: &mut Laboratory) -> anyhow::Result<Outcome> {
+        let rows = match self {
             Self::Binary => binary::measure(),
             Self::Engine => engine::measure().await,
             Self::Ipam => ipam::measure(),
             Self::Server => laboratory.server_start().await.map(|row| vec![row]),
             Self::Takeover => takeover::measure(laboratory).await,
             Self::Fleet => fleet::measure(laboratory).await,
-        }
+            Self::Local => return local::measure(laboratory.rounds()).await,
+        };
+        rows.map(Outcome::Measured)
     }
 }
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    let Arguments { only, json, window } = Arguments::parse();
+    let Arguments {
+        only,
+        json,
+        window,
+        rounds,
+    } = Arguments::parse();
     let mut report = Report::of_this_machine();
     if !report.optimised {
         progress("this is an unoptimised build: its numbers mean little; use --release");
     }
-    let mut laboratory = Laboratory::new(Duration::from_secs(window.into()));
+    let mut laboratory = Laboratory::new(Duration::from_secs(window.into()), rounds);
     let wanted = |measurement: &&Measurement| only.is_empty() || only.contains(*measurement);
     for measurement in Measurement::value_variants().iter().filter(wanted) {
         let outcome = measurement.measure(&mut laboratory).await;

@@ -61,6 +61,14 @@ enum Verdict {
     Information,
 }
 
+/// What came of a measurement that went well.
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    Measured(Vec<Row>),
+    /// This machine cannot do it, and why.
+    Skipped(String),
+}
+
 /// One number.
 #[derive(Debug, Serialize)]
 pub(crate) struct Row {
@@ -95,6 +103,11 @@ impl Row {
             duration.as_secs_f64() / other.as_secs_f64(),
             Unit::Ratio,
         )
+    }
+
+    /// A duration in seconds.
+    pub(crate) fn seconds(what: impl Into<String>, duration: Duration) -> Self {
+        Self::new(what, duration.as_secs_f64(), Unit::Seconds)
     }
 
     /// A count.
@@ -151,6 +164,8 @@ pub(crate) fn median(mut durations: Vec<Duration>) -> Duration {
 struct Section {
     name: Measurement,
     rows: Vec<Row>,
+    /// Why this machine is not one to measure it on.
+    skipped: Option<String>,
     /// Why it could not be measured.
     error: Option<String>,
 }
@@ -179,15 +194,21 @@ impl Report {
     }
 
     /// Adds what came of a measurement.
-    pub(crate) fn add(&mut self, name: Measurement, outcome: anyhow::Result<Vec<Row>>) {
-        let (rows, error) = match outcome {
-            Ok(rows) => (rows, None),
-            Err(error) => (Vec::new(), Some(format!("{error:#}"))),
+    pub(crate) fn add(&mut self, name: Measurement, outcome: anyhow::Result<Outcome>) {
+        let (rows, skipped, error) = match outcome {
+            Ok(Outcome::Measured(rows)) => (rows, None, None),
+            Ok(Outcome::Skipped(reason)) => (Vec::new(), Some(reason), None),
+            Err(error) => (Vec::new(), None, Some(format!("{error:#}"))),
         };
-        self.measurements.push(Section { name, rows, error });
+        self.measurements.push(Section {
+            name,
+            rows,
+            skipped,
+            error,
+        });
     }
 
-    /// Whether everything could be measured.
+    /// Whether everything could be measured that this machine can do.
     pub(crate) fn is_complete(&self) -> bool {
         self.measurements
             .iter()
@@ -231,13 +252,12 @@ impl fmt::Display for Report {
             for row in &section.rows {
                 line(&row.cells())?;
             }
-            if let Some(error) = &section.error {
-                line(&[
-                    format!("NOT MEASURED: {error}"),
-                    String::new(),
-                    String::new(),
-                    String::new(),
-                ])?;
+            let skipped = section.skipped.iter();
+            let skipped = skipped.map(|reason| format!("SKIPPED: {reason}"));
+            let error = section.error.iter();
+            let error = error.map(|error| format!("NOT MEASURED: {error}"));
+            for words in skipped.chain(error) {
+                line(&[words, String::new(), String::new(), String::new()])?;
             }
         }
         let build = if self.optimised {
@@ -267,7 +287,7 @@ mod tests {
     fn a_bar_that_is_missed_is_shouted_and_the_report_is_still_complete() {
         let mut report = Report::of_this_machine();
         let row = Row::new("size", 25.1, Unit::Megabytes).held_to(Bar::AtMost(25.0));
-        report.add(Measurement::Binary, Ok(vec![row]));
+        report.add(Measurement::Binary, Ok(Outcome::Measured(vec![row])));
         assert!(report.to_string().contains("MISSED"), "{report}");
         assert!(report.is_complete());
     }
@@ -281,6 +301,17 @@ mod tests {
             "{report}"
         );
         assert!(!report.is_complete());
+    }
+
+    #[test]
+    fn what_a_machine_cannot_do_is_told_and_is_no_failure() {
+        let mut report = Report::of_this_machine();
+        report.add(
+            Measurement::Local,
+            Ok(Outcome::Skipped("no runc".to_owned())),
+        );
+        assert!(report.to_string().contains("SKIPPED: no runc"), "{report}");
+        assert!(report.is_complete());
     }
 
     #[test]

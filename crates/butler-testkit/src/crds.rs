@@ -12,7 +12,7 @@ use kube::{Api, Client, ResourceExt};
 use crate::{Error, try_eventually_all};
 
 /// How long the API server may take to serve what it accepted.
-const ESTABLISHED_WITHIN: Duration = Duration::from_secs(30);
+const ESTABLISHED_WITHIN: Duration = Duration::from_mins(2);
 
 /// The definitions every test server has.
 pub(crate) fn of_butler() -> Vec<CustomResourceDefinition> {

@@ -31,6 +31,7 @@ pub(crate) async fn down(arguments: &Arguments, global: &Global) -> anyhow::Resu
         };
         return Ok(format!("there is no installation {name}; {words}.\n"));
     };
+    super::as_root()?;
     let _lock = places.lock()?;
     let progress = Progress::on_stderr(global.verbose);
     let step = progress.begin("Host process");

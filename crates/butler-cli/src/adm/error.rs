@@ -51,6 +51,19 @@ pub(crate) enum Error {
     },
     #[error("there is no installation {name}; make one with \"butleradm up\"")]
     NotInstalled { name: ClusterName },
+    #[error(
+        "only root can do this, for it needs namespaces, mounts and control groups: run it as root, for example with sudo"
+    )]
+    NotRoot,
+    #[error(
+        "{what} {wished} is more than this host has ({there}); ask for less, or leave {flag} out"
+    )]
+    TooLarge {
+        what: &'static str,
+        wished: String,
+        there: String,
+        flag: &'static str,
+    },
     #[error("{waited_for} did not come within {}s; {advice}", patience.as_secs())]
     Patience {
         waited_for: String,

@@ -76,6 +76,17 @@ pub(crate) fn first_machine(
     cluster: &ClusterPlan,
     node: &NodePlan,
 ) -> Result<Vec<u8>, serde_saphyr::ser::Error> {
+    user_data(
+        &init_configuration(cluster, node)?,
+        &format!("kubeadm init --skip-token-print --config {CONFIGURATION}"),
+    )
+}
+
+/// What `kubeadm init` is told.
+pub(crate) fn init_configuration(
+    cluster: &ClusterPlan,
+    node: &NodePlan,
+) -> Result<String, serde_saphyr::ser::Error> {
     let address = node.address.map(|address| address.to_string());
     let documents = [
         json!({
@@ -94,10 +105,7 @@ pub(crate) fn first_machine(
         kubelet(),
         kube_proxy(),
     ];
-    user_data(
-        &documents,
-        &format!("kubeadm init --skip-token-print --config {CONFIGURATION}"),
-    )
+    stream(&documents)
 }
 
 /// User data of a machine that joins.
@@ -118,7 +126,7 @@ pub(crate) fn joining_machine(
         "nodeRegistration": registration(node, &Value::Null),
     });
     user_data(
-        &[document],
+        &stream(&[document])?,
         &format!("kubeadm join --config {CONFIGURATION}"),
     )
 }
@@ -173,12 +181,17 @@ pub(crate) fn kube_proxy() -> Value {
     })
 }
 
-fn user_data(documents: &[Value], command: &str) -> Result<Vec<u8>, serde_saphyr::ser::Error> {
-    let mut configuration = String::new();
+/// Documents as kubeadm reads them, one after another.
+fn stream(documents: &[Value]) -> Result<String, serde_saphyr::ser::Error> {
+    let mut stream = String::new();
     for document in documents {
-        configuration.push_str("---\n");
-        configuration.push_str(&serde_saphyr::to_string(document)?);
+        stream.push_str("---\n");
+        stream.push_str(&serde_saphyr::to_string(document)?);
     }
+    Ok(stream)
+}
+
+fn user_data(configuration: &str, command: &str) -> Result<Vec<u8>, serde_saphyr::ser::Error> {
     let cloud_config = json!({
         "write_files": [{
             "path": CONFIGURATION,

@@ -81,8 +81,18 @@ pub(crate) fn list(machines: &[Machine]) -> String {
             state,
             or_nothing(spec.map(|spec| spec.address.addr().to_string())),
             or_nothing(spec.map(|spec| format!("{}", spec.cpu_millicores.div_ceil(1000)))),
-            or_nothing(spec.map(|spec| format!("{}Mi", spec.memory_bytes >> 20))),
+            or_nothing(spec.map(|spec| memory(spec.memory_bytes))),
         ]
     });
     table(["NAME", "STATE", "ADDRESS", "CPUS", "MEMORY"], rows)
+}
+
+/// As people write it: `3Gi`, or `3500Mi` where that is not even.
+fn memory(bytes: u64) -> String {
+    let mebibytes = bytes >> 20;
+    if mebibytes >= 1024 && mebibytes.is_multiple_of(1024) {
+        format!("{}Gi", mebibytes / 1024)
+    } else {
+        format!("{mebibytes}Mi")
+    }
 }

@@ -14,6 +14,7 @@ mod image;
 mod installation;
 mod kubeadm;
 mod machine;
+pub mod recipe;
 mod status;
 mod up;
 
@@ -59,6 +60,15 @@ pub(crate) struct Global {
 }
 
 impl Global {
+    /// The flags that mean this installation, for commands that the reader is to type.
+    fn flags(&self) -> String {
+        let name = (self.name.as_str() != DEFAULT_NAME).then(|| format!(" --name {}", self.name));
+        let elsewhere = self.state_directory != std::path::Path::new(DEFAULT_STATE);
+        let state =
+            elsewhere.then(|| format!(" --state-directory {}", self.state_directory.display()));
+        [name, state].into_iter().flatten().collect()
+    }
+
     fn installation(&self) -> ClusterName {
         self.name.clone()
     }
@@ -108,6 +118,9 @@ enum Command {
         /// Addresses that the machines are to have
         #[arg(long, value_name = "CIDR", default_value = "172.30.0.0/20")]
         range: ipnet::Ipv4Net,
+        /// What machines may reach outside
+        #[arg(long, value_enum, default_value = "off")]
+        egress: up::EgressChoice,
     },
     /// Keep the host process of an installation running
     #[command(hide = true)]
@@ -121,6 +134,15 @@ enum Command {
 enum Bootstrap {
     /// The same as "butleradm up"
     Local(up::Arguments),
+}
+
+/// Complains to who could not do anything to this host.
+fn as_root() -> Result<(), Error> {
+    if rustix::process::geteuid().is_root() {
+        Ok(())
+    } else {
+        Err(Error::NotRoot)
+    }
 }
 
 /// Carries out a command line.
@@ -152,9 +174,15 @@ async fn carry_out(Arguments { global, command }: Arguments) -> anyhow::Result<(
         }
         Command::Machine { command } => machine::run(&command, &global).await,
         Command::Image { command } => Ok((image::run(&command, &global)?, 0)),
-        Command::Doctor { range } => {
+        Command::Doctor { range, egress } => {
             let bridge = installation::bridge(&global.name)?;
-            let findings = doctor::examine(range, &global.state_directory, bridge.as_str()).await;
+            let wish = doctor::Wish {
+                range,
+                state: &global.state_directory,
+                bridge: bridge.as_str(),
+                egress: egress.into(),
+            };
+            let findings = doctor::examine(wish).await;
             let failed = findings.iter().any(|finding| finding.level == Level::Fail);
             Ok((doctor::report(&findings), u8::from(failed)))
         }

@@ -1,6 +1,7 @@
 //! How long work tells where it is: one line for each step with the time it took.
 //!
-//! Owns: what a terminal shows (a line that moves while the step runs) and what a log gets (plain lines).
+//! Owns: what a terminal shows (a line that moves while a step runs, one for each of several at once) and what a log gets
+//! (plain lines).
 
 use std::{
     io::{self, IsTerminal as _, Write as _},
@@ -8,15 +9,16 @@ use std::{
 };
 
 use console::style;
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
 /// How often the line of a running step moves.
 const TICK: Duration = Duration::from_millis(120);
 
 /// Shows steps.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Progress {
-    terminal: bool,
+    /// The lines of a terminal; a log has none.
+    lines: Option<MultiProgress>,
     verbose: bool,
 }
 
@@ -43,23 +45,23 @@ impl Progress {
     /// On standard error: a terminal gets moving lines, everything else plain ones.
     pub fn on_stderr(verbose: bool) -> Self {
         Self {
-            terminal: io::stderr().is_terminal(),
+            lines: io::stderr().is_terminal().then(MultiProgress::new),
             verbose,
         }
     }
 
     /// Begins a step.
-    pub fn begin(self, title: impl Into<String>) -> Running {
+    pub fn begin(&self, title: impl Into<String>) -> Running {
         let title = title.into();
-        let line = self.terminal.then(|| {
-            let line = ProgressBar::new_spinner().with_message(title.clone());
+        let line = self.lines.as_ref().map(|lines| {
+            let line = lines.add(ProgressBar::new_spinner().with_message(title.clone()));
             let template = ProgressStyle::with_template("{spinner} {wide_msg} {elapsed}");
             line.set_style(template.unwrap_or_else(|_| ProgressStyle::default_spinner()));
             line.enable_steady_tick(TICK);
             line
         });
         Running {
-            progress: self,
+            progress: self.clone(),
             title,
             began: Instant::now(),
             line,
@@ -105,16 +107,11 @@ impl Running {
     }
 
     fn print(&self, text: &str) {
-        let text = if self.progress.terminal {
-            text.to_owned()
-        } else {
-            console::strip_ansi_codes(text).into_owned()
-        };
-        match &self.line {
-            Some(line) => line.println(text),
-            // Nobody is left to be told that standard error is gone.
-            None => drop(writeln!(io::stderr(), "{text}")),
-        }
+        // Nobody is left to be told that standard error is gone.
+        drop(match &self.progress.lines {
+            Some(lines) => lines.println(text),
+            None => writeln!(io::stderr(), "{}", console::strip_ansi_codes(text)),
+        });
     }
 }
 

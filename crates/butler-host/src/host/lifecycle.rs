@@ -185,7 +185,22 @@ impl Host {
 
     /// Deletes a machine and all that belongs to it, whatever state it is in. One that is not there is well.
     pub async fn delete(&self, name: &MachineName) -> Result<(), Error> {
+        self.delete_if(name, |_| true).await.map(drop)
+    }
+
+    /// Deletes a machine of that name if it is the one that is meant; nobody can replace it in between. Of a machine that
+    /// is half made or half deleted there is no record to judge by. Gives whether it is gone.
+    pub async fn delete_if(
+        &self,
+        name: &MachineName,
+        is_meant: impl FnOnce(Option<&MachineSpec>) -> bool + Send,
+    ) -> Result<bool, Error> {
         let _lock = self.lock(name).await?;
+        if let Some(found) = self.get(name).await?
+            && !is_meant(found.spec.as_ref())
+        {
+            return Ok(false);
+        }
         self.end(name, Duration::ZERO).await?;
         let detached = {
             let _lock = self.on_disk(store::Store::lock_network).await?;
@@ -202,7 +217,8 @@ impl Host {
         })?;
         control_group::remove(&self.control_group(Some(name))).await?;
         let directory = self.store.machine(name);
-        self.on_disk(move |_| directory.remove()).await
+        self.on_disk(move |_| directory.remove()).await?;
+        Ok(true)
     }
 
     /// Ends all processes of a machine and lets `runc` forget it.

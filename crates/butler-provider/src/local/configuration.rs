@@ -91,4 +91,4 @@ impl LocalConfiguration {
 }
 
 /// Where the resolvers of machines ask.
-const NAME_SERVER_PORT: u16 = 53;
+pub const NAME_SERVER_PORT: u16 = 53;

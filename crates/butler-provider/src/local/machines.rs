@@ -153,10 +153,14 @@ impl Hands {
             ));
         }
         if order.image.is_some() || order.network_data.is_some() {
-            tracing::info!(
-                machine,
-                "spec.image and spec.networkData have no effect on this host"
+            let message = format!(
+                "machine {machine}: machines on this host run the host's own system with an address of a NetworkPool; leave spec.image and spec.networkData out"
             );
+            return Err(ProviderError::new(
+                ErrorClass::Terminal,
+                reasons::VALIDATION_FAILED,
+                message,
+            ));
         }
         let Some(IpAddr::V4(address)) = order.address else {
             let message = format!(
@@ -219,14 +223,12 @@ impl Hands {
     ) -> Result<Deletion, ProviderError> {
         let _turn = self.turn(&identity.uid).await;
         self.bury(&identity.uid);
-        let Some(found) = self.named(identity).await? else {
-            return Ok(Deletion::Gone);
-        };
+        let name = name(identity)?;
         // Of a machine that was half deleted there is no record any more; nobody else can want what is left.
-        if found.spec.is_none_or(|spec| is(&spec, identity)) {
-            let deleted = self.host.delete(&found.name).await;
-            deleted.map_err(|error| understood(&error))?;
-        }
+        let is_ours = |spec: Option<&MachineSpec>| spec.is_none_or(|spec| is(spec, identity));
+        let deleted = self.host.delete_if(&name, is_ours).await;
+        // Another machine of this name means that ours is gone.
+        deleted.map_err(|error| understood(&error))?;
         Ok(Deletion::Gone)
     }
 }

@@ -42,7 +42,7 @@ use crate::{
     secrets::UserData,
 };
 
-pub use configuration::{ConfigurationError, LocalConfiguration};
+pub use configuration::{ConfigurationError, LocalConfiguration, NAME_SERVER_PORT};
 
 /// How often everything is looked at, although changes are told as they happen.
 const LOOK_EVERY: Duration = Duration::from_mins(5);

@@ -1,4 +1,5 @@
-//! Tells of machines that came, ended or went without having been asked: one look at all of them every few seconds.
+//! Tells of machines that came, ended or went without having been asked. Whoever starts or ends here is seen at once; what
+//! another process does to the machines is found by a look now and then.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -6,19 +7,23 @@ use std::{
     time::Duration,
 };
 
-use butler_host::host::{Machine, MachineState};
+use butler_api::name::MachineName;
+use butler_host::host::{Machine, MachineState, MachineWatch};
 use futures::{StreamExt as _, stream::BoxStream};
+use tokio::sync::watch;
 
 use super::Hands;
 use crate::provider::Changed;
 
-/// How soon a machine that ended is noticed.
-const LOOK: Duration = Duration::from_secs(2);
+/// How soon it is noticed what another process did.
+const LOOK: Duration = Duration::from_secs(10);
 
 /// What is remembered of a machine: its id and its life.
 type Lives = BTreeMap<String, Option<u32>>;
 
 struct Watch {
+    endings: MachineWatch,
+    starts: watch::Receiver<BTreeMap<MachineName, u32>>,
     hands: Arc<Hands>,
     lives: Option<Lives>,
     news: VecDeque<Changed>,
@@ -26,6 +31,8 @@ struct Watch {
 
 pub(super) fn changes(hands: Arc<Hands>) -> BoxStream<'static, Changed> {
     let watch = Watch {
+        endings: hands.host.watch_machines(),
+        starts: hands.host.starts(),
         hands,
         lives: None,
         news: VecDeque::new(),
@@ -35,14 +42,33 @@ pub(super) fn changes(hands: Arc<Hands>) -> BoxStream<'static, Changed> {
             if let Some(changed) = watch.news.pop_front() {
                 return Some((changed, watch));
             }
-            tokio::time::sleep(LOOK).await;
             watch.look().await;
+            if watch.news.is_empty() {
+                watch.until_something_may_have_changed().await;
+            }
         }
     })
     .boxed()
 }
 
 impl Watch {
+    async fn until_something_may_have_changed(&mut self) {
+        let looked = async {
+            match self.endings.next().await {
+                Ok(_) => {}
+                Err(error) => {
+                    tracing::warn!(%error, "could not watch the machines of this host");
+                    std::future::pending::<()>().await;
+                }
+            }
+        };
+        tokio::select! {
+            () = looked => {}
+            _ = self.starts.changed() => {}
+            () = tokio::time::sleep(LOOK) => {}
+        }
+    }
+
     async fn look(&mut self) {
         let machines = match self.hands.host.list().await {
             Ok(machines) => machines,

@@ -12,7 +12,7 @@ use kube::{
 use serde_json::json;
 
 /// How long a fleet may take to come to rest on a busy machine.
-pub(crate) const PATIENCE: Duration = Duration::from_mins(2);
+pub(crate) const PATIENCE: Duration = Duration::from_mins(5);
 /// What this test is to the API server.
 pub(crate) const USER_AGENT: &str = "platform-engineer";
 /// What the controllers are to the API server.

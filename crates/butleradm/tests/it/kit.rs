@@ -3,7 +3,7 @@
 use std::{
     path::{Path, PathBuf},
     process::{Command, Output},
-    sync::OnceLock,
+    sync::{Mutex, MutexGuard, OnceLock, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -14,11 +14,32 @@ use serde_json::Value;
 pub(crate) const PATIENCE: Duration = Duration::from_mins(5);
 const GLANCE: Duration = Duration::from_millis(300);
 
+/// One story at a time has machines: each compares the whole host before and after.
+pub(crate) fn alone() -> MutexGuard<'static, ()> {
+    static HOST: Mutex<()> = Mutex::new(());
+    HOST.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The binary that machines and controllers run: built beside `butleradm`.
+pub(crate) fn butler() -> String {
+    let me = Path::new(env!("CARGO_BIN_EXE_butleradm"));
+    me.with_file_name("butler").display().to_string()
+}
+
+/// What the run of a test shows as it goes, and a failed one repeats.
+pub(crate) fn note(text: &str) {
+    eprintln!("{text}");
+}
+
 /// An installation with state, home and range of its own. Dropped, it is gone, however the story ended.
 pub(crate) struct Installation {
     pub(crate) name: &'static str,
     pub(crate) range: &'static str,
     directory: tempfile::TempDir,
+    /// The network namespace it is in, unless that is the host's.
+    namespace: Option<String>,
+    /// What the last command said: a failed story repeats it, and no more than it.
+    last: Mutex<String>,
 }
 
 impl Installation {
@@ -30,7 +51,27 @@ impl Installation {
                 .prefix("butleradm-")
                 .tempdir()
                 .unwrap(),
+            namespace: None,
+            last: Mutex::default(),
         }
+    }
+
+    /// The same in another network namespace.
+    pub(crate) fn within(mut self, namespace: &str) -> Self {
+        self.namespace = Some(namespace.to_owned());
+        self
+    }
+
+    /// A program in the namespace of this installation.
+    pub(crate) fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
+        let Some(namespace) = &self.namespace else {
+            return Command::new(program);
+        };
+        let mut command = Command::new("nsenter");
+        command
+            .arg(format!("--net=/run/netns/{namespace}"))
+            .arg(program);
+        command
     }
 
     pub(crate) fn home(&self) -> PathBuf {
@@ -48,7 +89,7 @@ impl Installation {
 
     /// `butleradm` as its user would run it.
     pub(crate) fn butleradm(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_butleradm"));
+        let mut command = self.command(env!("CARGO_BIN_EXE_butleradm"));
         command
             .args(["--name", self.name])
             .arg("--state-directory")
@@ -60,12 +101,19 @@ impl Installation {
         command
     }
 
-    /// Runs `butleradm`, shows what it says, and demands that it ends well.
+    /// Runs `butleradm` and demands that it ends well.
     pub(crate) fn well(&self, arguments: &[&str]) -> String {
         let output = self.butleradm(arguments).output().unwrap();
-        show(&output);
+        *self.last.lock().unwrap() = format!("butleradm {arguments:?}\n{}", words(&output));
         assert!(output.status.success(), "butleradm {arguments:?}");
         String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// Runs `butleradm`, demands that it ends badly, and gives what it says.
+    pub(crate) fn refused(&self, arguments: &[&str]) -> String {
+        let output = self.butleradm(arguments).output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "butleradm {arguments:?}");
+        words(&output)
     }
 
     /// `kubectl` with the kubeconfig that `up` wrote; gives what it prints.
@@ -76,7 +124,8 @@ impl Installation {
     /// The same, with a text as its input.
     pub(crate) fn kubectl_with(&self, arguments: &[&str], input: &str) -> Result<String, String> {
         use std::io::Write as _;
-        let mut child = Command::new(kubectl())
+        let mut child = self
+            .command(kubectl())
             .arg("--kubeconfig")
             .arg(self.kubeconfig())
             .args(arguments)
@@ -109,25 +158,47 @@ impl Installation {
     pub(crate) fn apply(&self, manifest: &str) {
         self.kubectl_with(&["apply", "-f", "-"], manifest).unwrap();
     }
+
+    /// Whether as many nodes as that are Ready.
+    pub(crate) fn ready_nodes(&self, count: usize) -> Result<(), String> {
+        let nodes = self.kubectl(&["get", "nodes"])?;
+        if nodes.matches(" Ready ").count() == count {
+            Ok(())
+        } else {
+            Err(nodes)
+        }
+    }
+
+    /// Names of machines that are there.
+    pub(crate) fn machines(&self) -> Vec<String> {
+        let list = self.well(&["machine", "list"]);
+        let names = list.lines().skip(1).map(|line| line.split(' ').next());
+        names.flatten().map(ToOwned::to_owned).collect()
+    }
 }
 
 impl Drop for Installation {
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            let last = self.last.get_mut().unwrap_or_else(PoisonError::into_inner);
+            note(&format!("the last command was: {last}"));
+        }
         if self.state().exists() {
             if std::thread::panicking() {
-                show(&self.butleradm(&["status"]).output().unwrap());
+                note(&words(&self.butleradm(&["status"]).output().unwrap()));
             }
-            show(&self.butleradm(&["down"]).output().unwrap());
+            note(&words(&self.butleradm(&["down"]).output().unwrap()));
         }
     }
 }
 
-pub(crate) fn show(output: &Output) {
-    eprintln!(
+/// All that a command said.
+pub(crate) fn words(output: &Output) -> String {
+    format!(
         "{}{}",
         String::from_utf8_lossy(&output.stderr),
         String::from_utf8_lossy(&output.stdout)
-    );
+    )
 }
 
 /// The program of the version that the cluster runs.
@@ -154,82 +225,4 @@ pub(crate) fn eventually<T>(what: &str, mut ask: impl FnMut() -> Result<T, Strin
         }
         std::thread::sleep(GLANCE);
     }
-}
-
-/// Settings of the kernel that `up` or a kubelet changes.
-const SETTINGS: [&str; 7] = [
-    "net/ipv4/ip_forward",
-    "fs/inotify/max_user_instances",
-    "fs/inotify/max_user_watches",
-    "kernel/panic",
-    "kernel/panic_on_oops",
-    "vm/overcommit_memory",
-    "vm/panic_on_oom",
-];
-
-/// Everything of the host that `down` must leave as it was.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Traces(Vec<(&'static str, String)>);
-
-impl Traces {
-    pub(crate) fn look() -> Self {
-        let commands: [(&str, &[&str]); 4] = [
-            ("interfaces", &["ip", "-o", "link", "show"]),
-            ("namespaces", &["ip", "netns", "list"]),
-            ("routes", &["ip", "route", "show", "table", "all"]),
-            ("rules", &["nft", "list", "ruleset"]),
-        ];
-        let mut traces: Vec<(&str, String)> = commands
-            .into_iter()
-            .map(|(what, command)| {
-                let output = Command::new(command[0])
-                    .args(&command[1..])
-                    .output()
-                    .unwrap();
-                (what, String::from_utf8_lossy(&output.stdout).into_owned())
-            })
-            .collect();
-        let settings = SETTINGS.map(|setting| {
-            let value = std::fs::read_to_string(Path::new("/proc/sys").join(setting));
-            format!("{setting} {}", value.unwrap_or_default())
-        });
-        traces.push(("settings", settings.concat()));
-        let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
-        let mounted = mounts.lines().filter_map(|line| line.split(' ').nth(4));
-        // `ip netns` mounts its directory on itself when it is first used on a host.
-        let mounted = mounted.filter(|place| *place != "/run/netns");
-        traces.push(("mounts", mounted.collect::<Vec<_>>().join("\n")));
-        traces.push(("processes", processes()));
-        traces.push(("control groups", groups(Path::new("/sys/fs/cgroup"), 3)));
-        Self(traces)
-    }
-}
-
-/// Programs of Butler and of machines that run on the host.
-fn processes() -> String {
-    let ours = ["butler", "butleradm", "containerd", "kubelet", "runc"];
-    let entries = std::fs::read_dir("/proc").unwrap().flatten();
-    let names = entries.filter_map(|entry| std::fs::read_to_string(entry.path().join("comm")).ok());
-    let mut found: Vec<String> = names.filter(|name| ours.contains(&name.trim())).collect();
-    found.sort();
-    found.concat()
-}
-
-fn groups(directory: &Path, depth: usize) -> String {
-    let mut found: Vec<String> = std::fs::read_dir(directory)
-        .into_iter()
-        .flatten()
-        .flatten()
-        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
-        .map(|entry| {
-            let below = if depth > 0 {
-                groups(&entry.path(), depth - 1)
-            } else {
-                String::new()
-            };
-            format!("{}\n{below}", entry.path().display())
-        })
-        .collect();
-    found.sort();
-    found.concat()
 }

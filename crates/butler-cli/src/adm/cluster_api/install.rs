@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use butler_pki::{
-    Authority, LeafRequest, LifeFraction, SecretText, Usage, Validity, inspect, renewal_due,
+    Authority, Leaf, LeafRequest, LifeFraction, SecretText, Usage, Validity, inspect, renewal_due,
 };
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::{
@@ -102,10 +102,7 @@ pub(crate) async fn install(
     patience: Duration,
     step: &Running,
 ) -> anyhow::Result<()> {
-    let namespaces: Vec<Value> = DEPLOYMENTS
-        .map(|(namespace, _)| json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": namespace } }))
-        .to_vec();
-    apply(client, &namespaces).await?;
+    apply(client, &namespaces()).await?;
     let authority = authority(client).await?;
     let rendered = render(manifests, version, authority.certificate_pem());
     for certificate in &rendered.certificates {
@@ -132,6 +129,45 @@ pub(crate) async fn install(
     Ok(())
 }
 
+/// Everything that an installation applies, with certificates of an authority of its own, in an order that works. Holds
+/// private keys.
+pub(crate) fn documents(manifests: Vec<Value>, version: &str) -> anyhow::Result<Vec<Value>> {
+    let authority = new_authority()?;
+    let rendered = render(manifests, version, authority.certificate_pem());
+    let mut documents = namespaces();
+    for wanted in &rendered.certificates {
+        let leaf = issue(&authority, wanted, Timestamp::now())?;
+        let mut secret = tls_secret(&wanted.secret, &leaf.certificate_pem, &leaf.key_pem);
+        secret.metadata.namespace = Some(wanted.namespace.clone());
+        documents.push(serde_json::to_value(secret)?);
+    }
+    documents.extend(rendered.objects);
+    Ok(documents)
+}
+
+fn namespaces() -> Vec<Value> {
+    DEPLOYMENTS
+        .map(|(namespace, _)| json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": namespace } }))
+        .to_vec()
+}
+
+fn new_authority() -> anyhow::Result<Authority> {
+    let validity = Validity::starting(Timestamp::now(), years(AUTHORITY_YEARS));
+    Ok(Authority::new(AUTHORITY_SECRET, validity)?)
+}
+
+fn issue(
+    authority: &Authority,
+    wanted: &ServingCertificate,
+    now: Timestamp,
+) -> anyhow::Result<Leaf> {
+    Ok(authority.issue(&LeafRequest {
+        common_name: wanted.secret.clone(),
+        dns_names: wanted.dns_names.clone(),
+        ..LeafRequest::new(Usage::Server, Validity::starting(now, years(LEAF_YEARS)))
+    })?)
+}
+
 /// The authority in the cluster, made if it is missing.
 async fn authority(client: &Client) -> anyhow::Result<Authority> {
     let secrets = Api::<Secret>::namespaced(client.clone(), AUTHORITY_NAMESPACE);
@@ -144,8 +180,7 @@ async fn authority(client: &Client) -> anyhow::Result<Authority> {
     {
         return Ok(Authority::from_pem(&certificate, &SecretText::new(key))?);
     }
-    let validity = Validity::starting(Timestamp::now(), years(AUTHORITY_YEARS));
-    let made = Authority::new(AUTHORITY_SECRET, validity)?;
+    let made = new_authority()?;
     write(
         client,
         AUTHORITY_NAMESPACE,
@@ -175,11 +210,7 @@ async fn serving_certificate(
     {
         return Ok(());
     }
-    let leaf = authority.issue(&LeafRequest {
-        common_name: wanted.secret.clone(),
-        dns_names: wanted.dns_names.clone(),
-        ..LeafRequest::new(Usage::Server, Validity::starting(now, years(LEAF_YEARS)))
-    })?;
+    let leaf = issue(authority, wanted, now)?;
     write(
         client,
         &wanted.namespace,
@@ -206,7 +237,17 @@ async fn write(
     certificate: &str,
     key: &SecretText,
 ) -> anyhow::Result<()> {
-    let secret = Secret {
+    let secret = tls_secret(name, certificate, key);
+    let parameters = PatchParams::apply(FIELD_MANAGER).force();
+    Api::<Secret>::namespaced(client.clone(), namespace)
+        .patch(&secret.name_any(), &parameters, &Patch::Apply(&secret))
+        .await
+        .map_err(Error::api(format!("write Secret {namespace}/{name}")))?;
+    Ok(())
+}
+
+fn tls_secret(name: &str, certificate: &str, key: &SecretText) -> Secret {
+    Secret {
         metadata: ObjectMeta {
             name: Some(name.to_owned()),
             ..ObjectMeta::default()
@@ -220,11 +261,5 @@ async fn write(
             (KEY.to_owned(), ByteString(key.expose().as_bytes().to_vec())),
         ])),
         ..Secret::default()
-    };
-    let parameters = PatchParams::apply(FIELD_MANAGER).force();
-    Api::<Secret>::namespaced(client.clone(), namespace)
-        .patch(&secret.name_any(), &parameters, &Patch::Apply(&secret))
-        .await
-        .map_err(Error::api(format!("write Secret {namespace}/{name}")))?;
-    Ok(())
+    }
 }

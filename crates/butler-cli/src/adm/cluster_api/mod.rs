@@ -7,5 +7,5 @@ mod install;
 mod manifests;
 mod render;
 
-pub(crate) use install::{DEPLOYMENTS, install, is_installed};
+pub(crate) use install::{DEPLOYMENTS, documents, install, is_installed};
 pub(crate) use manifests::manifests;

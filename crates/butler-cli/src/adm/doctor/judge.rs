@@ -359,7 +359,7 @@ mod tests {
                 Level::Fail,
             ),
             (
-                |facts| facts.busy_ports = vec!["0.0.0.0:5000".to_owned()],
+                |facts| facts.busy_ports = vec!["port 5000 (TCP)".to_owned()],
                 "ports",
                 Level::Fail,
             ),

@@ -2,20 +2,26 @@
 
 use std::{
     env, fs,
-    net::{Ipv4Addr, SocketAddrV4, TcpListener},
+    net::Ipv4Addr,
     path::{Path, PathBuf},
 };
 
+use butler_host::network::Egress;
+use butler_provider::local::NAME_SERVER_PORT;
 use ipnet::Ipv4Net;
 
-use super::judge::{ControlGroups, Facts, PROGRAMS};
+use super::{
+    Wish,
+    judge::{ControlGroups, Facts, PROGRAMS},
+    listeners::{Protocol, everywhere},
+};
 use crate::adm::installation::MIRROR_PORT;
 
 /// As the kernel lists them below `/proc/self/ns`.
 const NAMESPACES: [&str; 6] = ["cgroup", "ipc", "mnt", "net", "pid", "uts"];
 
 /// What is so on this host. What cannot be read counts as missing.
-pub(crate) async fn look(range: Ipv4Net, state: &Path, bridge: &str) -> Facts {
+pub(crate) async fn look(wish: Wish<'_>) -> Facts {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let host = butler_host::machine::HostFacts::read().ok();
     Facts {
@@ -36,10 +42,10 @@ pub(crate) async fn look(range: Ipv4Net, state: &Path, bridge: &str) -> Facts {
         control_groups: control_groups(),
         processors: host.as_ref().map_or(0, |host| host.cpu_millicores / 1000),
         memory: host.as_ref().map_or(0, |host| host.memory_bytes),
-        disk: free_space(state),
-        range,
-        collision: collision(range, bridge).await,
-        busy_ports: busy_ports(),
+        disk: free_space(wish.state),
+        range: wish.range,
+        collision: collision(wish.range, wish.bridge).await,
+        busy_ports: busy_ports(wish.egress),
     }
 }
 
@@ -94,19 +100,21 @@ fn parse(destination: &str) -> Option<Ipv4Net> {
         .or_else(|| destination.parse::<Ipv4Addr>().ok().map(Ipv4Net::from))
 }
 
-/// Listeners on every address keep us from ours. Our own listens on the bridge alone.
-fn busy_ports() -> Vec<String> {
-    let everywhere = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, MIRROR_PORT);
-    let listening = fs::read_to_string("/proc/net/tcp").unwrap_or_default();
-    let wanted = format!("00000000:{MIRROR_PORT:04X}");
-    let busy = listening
-        .lines()
-        .filter_map(|line| {
-            let mut fields = line.split_whitespace().skip(1);
-            Some((fields.next()?, fields.nth(1)?))
+/// Listeners on every address keep us from ours. Our own listen on the bridge alone.
+fn busy_ports(egress: Egress) -> Vec<String> {
+    let mut wanted = vec![(Protocol::Tcp, MIRROR_PORT)];
+    if egress == Egress::Nat {
+        wanted.extend([Protocol::Tcp, Protocol::Udp].map(|protocol| (protocol, NAME_SERVER_PORT)));
+    }
+    wanted
+        .into_iter()
+        .filter(|(protocol, port)| {
+            protocol.tables().into_iter().any(|table| {
+                // A kernel without IPv6 lacks its tables.
+                let table = fs::read_to_string(table).unwrap_or_default();
+                everywhere(*protocol, &table).contains(port)
+            })
         })
-        .any(|(local, state)| local == wanted && state == "0A");
-    // Where the kernel's table cannot be read, the port itself tells.
-    let busy = busy || (listening.is_empty() && TcpListener::bind(everywhere).is_err());
-    busy.then(|| everywhere.to_string()).into_iter().collect()
+        .map(|(protocol, port)| format!("port {port} ({protocol})"))
+        .collect()
 }

@@ -1,19 +1,33 @@
 //! Whether this host can run machines, and what to do where it cannot.
 
 mod judge;
+mod listeners;
 mod look;
 
 use std::path::Path;
 
+use butler_host::network::Egress;
 use ipnet::Ipv4Net;
 
 pub(crate) use judge::{Finding, Level};
 
 use crate::output::table::table;
 
+/// What the host is to give.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wish<'wish> {
+    /// Addresses of machines and load balancers.
+    pub(crate) range: Ipv4Net,
+    /// Where the state is kept.
+    pub(crate) state: &'wish Path,
+    /// The bridge, if it is there already.
+    pub(crate) bridge: &'wish str,
+    pub(crate) egress: Egress,
+}
+
 /// Looks at the host and judges it.
-pub(crate) async fn examine(range: Ipv4Net, state: &Path, bridge: &str) -> Vec<Finding> {
-    judge::judge(&look::look(range, state, bridge).await)
+pub(crate) async fn examine(wish: Wish<'_>) -> Vec<Finding> {
+    judge::judge(&look::look(wish).await)
 }
 
 /// The findings as a table, with what to do below those that do not pass.

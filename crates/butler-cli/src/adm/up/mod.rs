@@ -7,6 +7,7 @@ mod cluster;
 mod machine;
 mod platform;
 mod prepare;
+mod process;
 mod settings;
 mod workers;
 
@@ -19,7 +20,8 @@ use butler_host::host::Host;
 pub(crate) use cluster::{is_of_the_platform, node_is_ready, pod_is_fine};
 pub(crate) use machine::client;
 pub(crate) use platform::NAMESPACE;
-pub(crate) use settings::Arguments;
+pub use prepare::{CNI, NODE, RUNTIME};
+pub(crate) use settings::{Arguments, EgressChoice};
 
 use super::{
     Global,
@@ -57,6 +59,7 @@ pub(crate) async fn up(arguments: &Arguments, global: &Global) -> anyhow::Result
     let lock = if arguments.dry_run {
         None
     } else {
+        super::as_root()?;
         Some(places.lock()?)
     };
     let recorded = places.read()?;
@@ -91,7 +94,7 @@ pub(crate) async fn up(arguments: &Arguments, global: &Global) -> anyhow::Result
             .into())
         })?;
     drop(lock);
-    Ok(farewell(&run, outcome, began.elapsed()))
+    Ok(farewell(&run, &global.flags(), outcome, began.elapsed()))
 }
 
 async fn steps(run: &Run, known: bool) -> anyhow::Result<Outcome> {
@@ -104,7 +107,13 @@ async fn steps(run: &Run, known: bool) -> anyhow::Result<Outcome> {
     if !known {
         let step = progress.begin("Looking at this host");
         let bridge = super::installation::bridge(&installation.name)?;
-        let findings = doctor::examine(installation.range, places.root(), bridge.as_str()).await;
+        let wish = doctor::Wish {
+            range: installation.range,
+            state: places.root(),
+            bridge: bridge.as_str(),
+            egress: installation.egress,
+        };
+        let findings = doctor::examine(wish).await;
         if findings.iter().any(|finding| finding.level == Level::Fail) {
             return Err(Error::Unfit {
                 report: doctor::report(&findings),
@@ -124,16 +133,20 @@ async fn steps(run: &Run, known: bool) -> anyhow::Result<Outcome> {
     let mirror = machine::mirror(run).await?;
     changed.push(machine::first(run, &host, &parts, &images, &store).await?);
     let client = machine::api(run, &host).await?;
-    changed.push(Box::pin(cluster::pod_network(run, &host, &client)).await?);
-    changed.push(Box::pin(cluster::cluster_api(run, &client)).await?);
-    changed.push(cluster::charts(run, &client, &parts, &images).await?);
+    // None of these needs another: pods of the latter two start as soon as the first has made their network.
+    let (network, cluster_api, charts) = tokio::try_join!(
+        Box::pin(cluster::pod_network(run, &host, &client)),
+        Box::pin(cluster::cluster_api(run, &client)),
+        Box::pin(cluster::charts(run, &client, &parts, &images)),
+    )?;
+    changed.extend([network, cluster_api, charts]);
     if let Some(mirror) = mirror {
         mirror.end().await?;
     }
     let node = prepare::node_profile(run, &parts, &images, &store);
-    changed.push(workers::host_process(run, &client, &images.build, node).await?);
+    changed.push(process::host_process(run, &client, &images.build, node).await?);
     changed.push(workers::objects(run, &client).await?);
-    changed.push(workers::workers(run, &client).await?);
+    changed.push(workers::workers(run, &host, &client).await?);
     Box::pin(cluster::ready(run, &host, &client)).await?;
     let anything = changed.contains(&Outcome::Done);
     Ok(if anything {
@@ -144,7 +157,7 @@ async fn steps(run: &Run, known: bool) -> anyhow::Result<Outcome> {
 }
 
 /// What to do next.
-fn farewell(run: &Run, outcome: Outcome, elapsed: Duration) -> String {
+fn farewell(run: &Run, flags: &str, outcome: Outcome, elapsed: Duration) -> String {
     let name = &run.installation.name;
     let kubeconfig = run.places.kubeconfig().display();
     let first = match outcome {
@@ -155,9 +168,9 @@ fn farewell(run: &Run, outcome: Outcome, elapsed: Duration) -> String {
         "{first}\n\n  \
          export KUBECONFIG={kubeconfig}\n  \
          kubectl get nodes\n  \
-         butleradm status\n  \
-         butleradm machine list\n\n\
-         Machines are made by MachineRequest objects; \"butleradm down\" removes everything.\n"
+         butleradm{flags} status\n  \
+         butleradm{flags} machine list\n\n\
+         Machines are made by MachineRequest objects; \"butleradm{flags} down\" removes everything.\n"
     )
 }
 

@@ -28,15 +28,15 @@ const BUTLER_IMAGE: &str = "ghcr.io/butlerdotdev/butler";
 const DIGITS: usize = 12;
 
 /// Programs that machines need, of the Kubernetes version of the installation.
-const NODE: [Component; 3] = [Component::Kubelet, Component::Kubeadm, Component::Kubectl];
+pub const NODE: [Component; 3] = [Component::Kubelet, Component::Kubeadm, Component::Kubectl];
 /// Programs of the container runtime.
-const RUNTIME: [Component; 3] = [
+pub const RUNTIME: [Component; 3] = [
     Component::Containerd,
     Component::ContainerdShimRuncV2,
     Component::Ctr,
 ];
 /// What makes the network of pods.
-const CNI: [Component; 4] = [
+pub const CNI: [Component; 4] = [
     Component::CniBridge,
     Component::CniHostLocal,
     Component::CniLoopback,

@@ -18,7 +18,7 @@ use rand::RngExt as _;
 
 use crate::adm::{
     error::Error,
-    installation::{Installation, Places},
+    installation::{Installation, Places, bridge},
 };
 
 const DEFAULT_RANGE: &str = "172.30.0.0/20";
@@ -57,7 +57,7 @@ pub(crate) struct Arguments {
     /// Processors of each machine [default: all of this host's]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=128))]
     cpus: Option<u32>,
-    /// Memory of each machine, such as 8Gi [default: three quarters of this host's, at most 16Gi]
+    /// Memory of each machine, such as 8Gi [default: its share of three quarters of this host's, 2Gi to 16Gi]
     #[arg(long, value_name = "QUANTITY")]
     memory: Option<Quantity>,
     /// What the management cluster runs [default: the newest that assets are pinned for]
@@ -202,12 +202,18 @@ pub(crate) fn wished(
                     .unwrap_or(1)
                     .max(1)
             }),
-            memory_mib: memory_mib.unwrap_or_else(|| generous(host.memory_bytes)),
+            memory_mib: memory_mib
+                .unwrap_or_else(|| generous(host.memory_bytes, arguments.workers.unwrap_or(0))),
             egress: arguments.egress.map_or(Egress::Off, Egress::from),
             workers: arguments.workers.unwrap_or(0),
             first_machine_id: new_id(),
         },
     };
+    if recorded.is_none() {
+        fits(&wished, &host)?;
+        bridge(name)?;
+        Asset::kubernetes(Component::Kubelet, &wished.kubernetes_version.bare())?;
+    }
     if wished.range.prefix_len() > LONGEST_PREFIX {
         return Err(Error::Range {
             range: wished.range,
@@ -241,8 +247,31 @@ fn egress_text(egress: Egress) -> String {
     }
 }
 
-fn generous(memory_bytes: u64) -> u32 {
-    let mib = (memory_bytes / MIB * 3 / 4).min(GENEROUS_MEMORY_MIB);
+/// What is larger than the host could never run.
+fn fits(wished: &Installation, host: &HostFacts) -> Result<(), Error> {
+    if u64::from(wished.cpus) * 1000 > host.cpu_millicores.next_multiple_of(1000) {
+        return Err(Error::TooLarge {
+            what: "processors:",
+            wished: wished.cpus.to_string(),
+            there: (host.cpu_millicores / 1000).to_string(),
+            flag: "--cpus",
+        });
+    }
+    if u64::from(wished.memory_mib) * MIB > host.memory_bytes {
+        return Err(Error::TooLarge {
+            what: "MiB of memory:",
+            wished: wished.memory_mib.to_string(),
+            there: (host.memory_bytes / MIB).to_string(),
+            flag: "--memory",
+        });
+    }
+    Ok(())
+}
+
+/// What the host can give each of its machines without being short of memory itself.
+fn generous(memory_bytes: u64, workers: u32) -> u32 {
+    let share = memory_bytes / MIB * 3 / 4 / (u64::from(workers) + 1);
+    let mib = share.clamp(LEAST_MEMORY_MIB, GENEROUS_MEMORY_MIB);
     u32::try_from(mib).unwrap_or(u32::MAX)
 }
 
@@ -313,6 +342,15 @@ mod tests {
         assert_eq!(duration("20m"), Ok(Duration::from_mins(20)));
         assert_eq!(duration("1h"), Ok(Duration::from_hours(1)));
         assert!(duration("soon").is_err() && duration("5d").is_err() && duration("").is_err());
+    }
+
+    #[test]
+    fn machines_share_what_the_host_can_give() {
+        let gibibytes = |count: u64| count << 30;
+        assert_eq!(generous(gibibytes(64), 0), 16 * 1024);
+        assert_eq!(generous(gibibytes(24), 0), 16 * 1024);
+        assert_eq!(generous(gibibytes(24), 2), 6 * 1024);
+        assert_eq!(generous(gibibytes(4), 3), 2 * 1024);
     }
 
     #[test]

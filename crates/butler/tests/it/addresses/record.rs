@@ -30,6 +30,12 @@ pub(crate) struct Record {
     pub(crate) settled: BTreeSet<String>,
     /// The names of the other allocations there are now.
     pub(crate) waiting: BTreeSet<String>,
+    /// How many addresses each allocation shows now, by its name.
+    pub(crate) granted: BTreeMap<String, i32>,
+    /// How many addresses the pool says that it has given away.
+    pub(crate) counted: Option<i32>,
+    /// The names of allocations that were ever refused: what they ask for may be free later.
+    pub(crate) refused: BTreeSet<String>,
     /// The UIDs of allocations that were ever granted something.
     pub(crate) served: BTreeSet<String>,
     /// The newest revision of every object there is, by kind and name.
@@ -52,11 +58,19 @@ pub(crate) trait Recorded: Followed + Resource<Scope = NamespaceResourceScope> {
     fn settled(&self) -> Option<bool> {
         None
     }
+
+    /// Notes how many addresses it has, or has given away.
+    fn count(&self, _: &mut Record, _gone: bool) {}
 }
 
 impl Recorded for NetworkPool {
     fn fact(&self, gone: bool) -> Fact {
         Fact::of_pool(self, gone)
+    }
+
+    fn count(&self, record: &mut Record, _: bool) {
+        let status = self.status.as_ref();
+        record.counted = status.and_then(|status| status.allocated_ips);
     }
 }
 
@@ -76,6 +90,17 @@ impl Recorded for IPAllocation {
         let answered = [AllocationPhase::Allocated, AllocationPhase::Failed];
         Some(phase.is_some_and(|phase| answered.contains(&phase)))
     }
+
+    fn count(&self, record: &mut Record, gone: bool) {
+        let status = self.status.as_ref().filter(|_| !gone);
+        if status.is_some_and(|status| status.phase == Some(AllocationPhase::Failed)) {
+            record.refused.insert(self.name_any());
+        }
+        match status.and_then(|status| status.allocated_count) {
+            Some(count) => record.granted.insert(self.name_any(), count),
+            None => record.granted.remove(&self.name_any()),
+        };
+    }
 }
 
 /// What an object is found by in [`Present`], and its version.
@@ -85,6 +110,11 @@ pub(crate) fn presence<K: Recorded>(object: &K) -> ((String, String), String) {
 }
 
 impl Record {
+    /// Whether the pool has counted all that was granted and given back.
+    pub(crate) fn is_counted(&self) -> bool {
+        self.counted == Some(self.granted.values().sum())
+    }
+
     fn hear<K: Recorded>(&mut self, object: &K, gone: bool) {
         let fact = object.fact(gone);
         if let Fact::Allocation {
@@ -104,6 +134,7 @@ impl Record {
                 false => self.waiting.insert(name),
             };
         }
+        object.count(self, gone);
         let (key, version) = presence(object);
         *self.heard.entry(key.0.clone()).or_default() += 1;
         self.changes.push(Change {

@@ -57,6 +57,9 @@ impl Scene {
         let what = "all allocations are granted, refused or gone";
         let settled = |record: &Record| record.settled == stay && record.waiting.is_empty();
         self.recorder.until(what, settled).await;
+        // Whoever was killed last may not have counted, and who follows takes its time to start.
+        let what = "the pool counts what was granted";
+        self.recorder.until(what, Record::is_counted).await;
         rest::comes_to_rest(&self.server).await;
         let truth = Truth::read(&self.client).await;
         let present = truth.present();
