@@ -8,6 +8,7 @@ BUTLER_CACHE ?= $(HOME)/.cache/butler
 CARGO_TARGET_DIR ?= $(BUTLER_CACHE)/target
 TOOLS := $(BUTLER_CACHE)/tools
 SKIPPED := $(CARGO_TARGET_DIR)/skipped-tests.log
+TEST_LOG := $(CARGO_TARGET_DIR)/test.log
 CARGO_DENY_VERSION := 0.20.2
 export BUTLER_CACHE CARGO_TARGET_DIR
 export PATH := $(HOME)/.cargo/bin:$(TOOLS)/bin:$(PATH)
@@ -51,7 +52,8 @@ run: prepare ## Run the controllers against the cluster of your kubeconfig
 test: prepare ## Run every test; builds or finds the Kubernetes binaries it needs
 	cargo xtask assets
 	@rm -f $(SKIPPED)
-	BUTLER_SKIP_LOG=$(SKIPPED) cargo test --workspace --no-fail-fast
+	@mkdir -p $(CARGO_TARGET_DIR)
+	BUTLER_SKIP_LOG=$(SKIPPED) cargo test --workspace --no-fail-fast 2>&1 | tee $(TEST_LOG) || cargo --quiet xtask failures $(TEST_LOG)
 	@if [ -s $(SKIPPED) ]; then echo "Skipped on this machine:"; sort -u $(SKIPPED); else echo "Skipped on this machine: nothing"; fi
 
 .PHONY: lint

@@ -1,6 +1,7 @@
 //! Checks and generators of the workspace: everything with logic that `make` calls.
 
 mod assets;
+mod failures;
 mod generate;
 mod layers;
 
@@ -31,6 +32,11 @@ enum Task {
     },
     /// Finds, downloads or builds the binaries the tests run, and prints where they are.
     Assets,
+    /// Tells what failed in a run of tests, and why.
+    Failures {
+        /// What the run printed.
+        output: PathBuf,
+    },
 }
 
 fn main() -> ExitCode {
@@ -38,6 +44,7 @@ fn main() -> ExitCode {
         Task::CheckLayers { manifest_path } => layers::check(&manifest_path),
         Task::Generate { check } => generate::run(check),
         Task::Assets => assets::run(),
+        Task::Failures { output } => failures::tell(&output),
     };
     match outcome {
         Ok(summary) => {

@@ -76,11 +76,11 @@ impl<R: Reconciler> Controller<R> {
                 key = self.queue.take() => key,
             };
             let verdict = self.pass(&key).await;
-            self.queue.done(&key);
             if let Verdict::After(wait) = verdict {
-                self.queue.add_at(key, Instant::now() + wait);
+                self.queue.add_at(key.clone(), Instant::now() + wait);
             }
-            self.metrics.queue_depth(R::NAME, self.queue.depth());
+            // Last: whoever looks in between must not take a queue for empty that is not.
+            self.queue.done(&key);
         }
     }
 

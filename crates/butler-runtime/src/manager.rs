@@ -117,6 +117,7 @@ impl Manager {
     /// Adds a controller.
     pub fn add<R: Reconciler>(&mut self, reconciler: R, settings: ControllerSettings) {
         let queue = Arc::new(Queue::default());
+        self.metrics.queue(R::NAME, &queue);
         let enqueue: Enqueue = {
             let queue = Arc::clone(&queue);
             Arc::new(move |key| queue.add(key))

@@ -2,7 +2,7 @@
 //! controllers register their own through [`Metrics::register`].
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder};
@@ -12,7 +12,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
 
-use crate::plan::Severity;
+use crate::{plan::Severity, queue::Queue};
 
 /// The content type of [`Metrics::encode`].
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -98,6 +98,13 @@ struct RequestLabels {
     outcome: RequestOutcome,
 }
 
+/// The queue of a controller.
+#[derive(Debug)]
+struct QueueOf {
+    labels: ControllerLabels,
+    queue: Arc<Queue>,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct EventLabels {
     controller: String,
@@ -131,7 +138,9 @@ pub struct Metrics {
     registry: Arc<Mutex<Registry>>,
     passes: Family<PassLabels, Counter>,
     pass_seconds: Family<ControllerLabels, Histogram, PassSeconds>,
+    queues: Arc<Mutex<Vec<QueueOf>>>,
     queue_depth: Family<ControllerLabels, Gauge>,
+    passes_running: Family<ControllerLabels, Gauge>,
     requests: Family<RequestLabels, Counter>,
     events: Family<EventLabels, Counter>,
     leader: Family<LeaseLabels, Gauge>,
@@ -151,7 +160,9 @@ impl Metrics {
             registry: Arc::new(Mutex::new(Registry::with_prefix("butler"))),
             passes: Family::default(),
             pass_seconds: Family::new_with_constructor(PassSeconds),
+            queues: Arc::default(),
             queue_depth: Family::default(),
+            passes_running: Family::default(),
             requests: Family::default(),
             events: Family::default(),
             leader: Family::default(),
@@ -169,6 +180,11 @@ impl Metrics {
                 "queue_depth",
                 "Objects that wait",
                 metrics.queue_depth.clone(),
+            );
+            registry.register(
+                "passes_running",
+                "Objects that are worked on",
+                metrics.passes_running.clone(),
             );
             registry.register(
                 "api_requests",
@@ -210,14 +226,27 @@ impl Metrics {
             .observe(seconds);
     }
 
-    /// Says how many objects wait for a pass.
-    pub fn queue_depth(&self, controller: &str, depth: usize) {
+    /// Counts what waits in a queue and what is worked on, whenever the numbers are asked for.
+    pub fn queue(&self, controller: &str, queue: &Arc<Queue>) {
         let labels = ControllerLabels {
             controller: controller.to_owned(),
         };
-        self.queue_depth
-            .get_or_create(&labels)
-            .set(i64::try_from(depth).unwrap_or(i64::MAX));
+        let queue = Arc::clone(queue);
+        self.queues().push(QueueOf { labels, queue });
+    }
+
+    fn queues(&self) -> MutexGuard<'_, Vec<QueueOf>> {
+        self.queues.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn look_at_queues(&self) {
+        let number = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
+        for QueueOf { labels, queue } in self.queues().iter() {
+            let load = queue.load();
+            let (waiting, running) = (number(load.waiting), number(load.running));
+            self.queue_depth.get_or_create(labels).set(waiting);
+            self.passes_running.get_or_create(labels).set(running);
+        }
     }
 
     /// Counts a request to the API server.
@@ -270,6 +299,7 @@ impl Metrics {
 
     /// The numbers in the `OpenMetrics` text format.
     pub fn encode(&self) -> Result<String, fmt::Error> {
+        self.look_at_queues();
         let mut text = String::new();
         let registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
         prometheus_client::encoding::text::encode(&mut text, &registry)?;
@@ -279,13 +309,22 @@ impl Metrics {
 
 #[cfg(test)]
 mod tests {
+    use futures::FutureExt;
+
     use super::*;
+    use crate::object::ObjectKey;
 
     #[test]
     fn what_is_counted_can_be_read() {
         let metrics = Metrics::new();
         metrics.pass("teams", PassResult::Changed, Duration::from_millis(20));
-        metrics.queue_depth("teams", 3);
+        let queue = Arc::new(Queue::default());
+        metrics.queue("teams", &queue);
+        for name in ["red", "green", "blue"] {
+            queue.add(ObjectKey::namespaced("default", name));
+        }
+        let taken = queue.take().now_or_never();
+        assert!(taken.is_some());
         metrics.api_request("teams", Verb::Apply, "Namespace", RequestOutcome::Success);
         metrics.event("teams", Severity::Warning);
         metrics.leader("butler-controller", true);
@@ -294,7 +333,8 @@ mod tests {
         for line in [
             "butler_passes_total{controller=\"teams\",result=\"changed\"} 1",
             "butler_pass_duration_seconds_count{controller=\"teams\"} 1",
-            "butler_queue_depth{controller=\"teams\"} 3",
+            "butler_queue_depth{controller=\"teams\"} 2",
+            "butler_passes_running{controller=\"teams\"} 1",
             "butler_events_total{controller=\"teams\",type=\"warning\"} 1",
             "butler_leader{lease=\"butler-controller\"} 1",
             "butler_remote_cluster_healthy{namespace=\"team-a\",name=\"demo\"} 0",

@@ -15,6 +15,15 @@ use tokio::{
 
 use crate::object::ObjectKey;
 
+/// How many keys a queue has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Load {
+    /// That wait, also for a time to come.
+    pub waiting: usize,
+    /// That are worked on.
+    pub running: usize,
+}
+
 /// The rule of the queue, over any kind of time.
 #[derive(Debug)]
 pub struct Schedule<T> {
@@ -72,14 +81,12 @@ impl<T: Copy + Ord> Schedule<T> {
             .map(|(at, _)| *at)
     }
 
-    /// How many keys wait.
-    pub fn len(&self) -> usize {
-        self.due.len()
-    }
-
-    /// Whether none wait.
-    pub fn is_empty(&self) -> bool {
-        self.due.is_empty()
+    /// How many keys there are.
+    pub fn load(&self) -> Load {
+        Load {
+            waiting: self.due.len(),
+            running: self.working.len(),
+        }
     }
 }
 
@@ -136,9 +143,9 @@ impl Queue {
         self.changed.notify_one();
     }
 
-    /// How many keys wait.
-    pub fn depth(&self) -> usize {
-        self.schedule().len()
+    /// How many keys there are, all at one moment.
+    pub fn load(&self) -> Load {
+        self.schedule().load()
     }
 }
 
@@ -171,7 +178,7 @@ mod tests {
         assert_eq!(schedule.next_due(), Some(5));
         schedule.add(key("a"), 2);
         assert_eq!(schedule.next_due(), Some(2));
-        assert_eq!(schedule.len(), 1);
+        assert_eq!(schedule.load().waiting, 1);
     }
 
     #[derive(Clone, Debug)]
@@ -215,7 +222,7 @@ mod tests {
                         }
                     }
                 }
-                prop_assert_eq!(schedule.len(), wished.len());
+                prop_assert_eq!(schedule.load().waiting, wished.len());
             }
             for key in working {
                 schedule.done(&key);

@@ -2,17 +2,28 @@
 
 use std::{
     fs::{self, File},
+    io,
     net::TcpListener,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
 };
 
 use butler_testkit::ApiServer;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+};
+
+/// How the numbers of a replica begin that say how many objects wait or are worked on.
+const LOAD: [&str; 2] = ["butler_queue_depth{", "butler_passes_running{"];
+/// The same, of those that were worked on: there are none before the caches are filled, and the queues with them.
+const BEGUN: &str = "butler_passes_total{";
 
 /// A running replica.
 pub(crate) struct Replica {
     child: Child,
     log: PathBuf,
+    numbers: u16,
 }
 
 impl Replica {
@@ -56,12 +67,10 @@ impl Replica {
         // A file: a pipe that nobody reads while the test runs would fill up and hold the replica.
         let log = server.directory().join(format!("replica-{name}.log"));
         let stderr = File::options().create(true).append(true).open(&log);
+        let numbers = free_port();
         let child = Command::new(env!("CARGO_BIN_EXE_butler"))
-            .args([
-                "controller",
-                "--metrics-bind-address=0",
-                "--health-probe-bind-address=0",
-            ])
+            .args(["controller", "--health-probe-bind-address=0"])
+            .arg(format!("--metrics-bind-address=127.0.0.1:{numbers}"))
             .args(["--leader-election-namespace", namespace, "--kubeconfig"])
             .arg(kubeconfig)
             .args(flags)
@@ -72,7 +81,29 @@ impl Replica {
             .stderr(stderr.unwrap())
             .spawn()
             .unwrap();
-        Self { child, log }
+        Self {
+            child,
+            log,
+            numbers,
+        }
+    }
+
+    /// Whether it has nothing to do: no object waits and none is worked on. One that has not begun yet has all to do.
+    pub(crate) async fn is_idle(&self) -> bool {
+        let numbers = self.numbers().await.unwrap_or_default();
+        let mut load = numbers
+            .lines()
+            .filter(|line| LOAD.iter().any(|name| line.starts_with(name)));
+        let begun = numbers.lines().any(|line| line.starts_with(BEGUN));
+        begun && load.all(|line| line.ends_with(" 0"))
+    }
+
+    async fn numbers(&self) -> io::Result<String> {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.numbers)).await?;
+        stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").await?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await?;
+        Ok(answer)
     }
 
     /// `kill -9`.
@@ -93,15 +124,17 @@ impl Replica {
 
 /// Webhooks on a port of this machine, where the API server of the test finds them.
 fn webhook_flags() -> [String; 3] {
-    let port = TcpListener::bind(("127.0.0.1", 0))
-        .and_then(|free| free.local_addr())
-        .unwrap()
-        .port();
+    let port = free_port();
     [
         "--enable-webhooks".to_owned(),
         format!("--webhook-port={port}"),
         format!("--webhook-url=https://127.0.0.1:{port}"),
     ]
+}
+
+fn free_port() -> u16 {
+    let free = TcpListener::bind(("127.0.0.1", 0)).and_then(|free| free.local_addr());
+    free.unwrap().port()
 }
 
 impl Drop for Replica {

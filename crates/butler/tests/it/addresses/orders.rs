@@ -117,6 +117,15 @@ impl Writer {
             .collect()
     }
 
+    /// Those of them that are content with any addresses: there are more than all ask for, so nothing stands in their way.
+    pub(crate) fn undemanding(&self) -> BTreeSet<String> {
+        let orders = self.lanes.iter().flatten();
+        let stay = orders.filter(|order| order.leaves.is_none());
+        stay.filter(|order| order.allocation.spec.pinned_range.is_none())
+            .map(|order| order.name.clone())
+            .collect()
+    }
+
     /// Does it all.
     pub(crate) async fn write(&self, recorder: &Recorder) {
         let api = Api::<IPAllocation>::default_namespaced(self.client.clone());

@@ -15,7 +15,7 @@ use butler_api::butler::{
 use kube::{Api, Client, Resource, ResourceExt, core::NamespaceResourceScope};
 use tokio::{sync::watch, task::JoinSet, time::timeout};
 
-use super::replay::{Change, Fact};
+use super::replay::{Change, Fact, Numbers, replay};
 use crate::{
     fleet::PATIENCE,
     history::{Followed, beginning, listen},
@@ -30,10 +30,6 @@ pub(crate) struct Record {
     pub(crate) settled: BTreeSet<String>,
     /// The names of the other allocations there are now.
     pub(crate) waiting: BTreeSet<String>,
-    /// How many addresses each allocation shows now, by its name.
-    pub(crate) granted: BTreeMap<String, i32>,
-    /// How many addresses the pool says that it has given away.
-    pub(crate) counted: Option<i32>,
     /// The names of allocations that were ever refused: what they ask for may be free later.
     pub(crate) refused: BTreeSet<String>,
     /// The UIDs of allocations that were ever granted something.
@@ -59,18 +55,15 @@ pub(crate) trait Recorded: Followed + Resource<Scope = NamespaceResourceScope> {
         None
     }
 
-    /// Notes how many addresses it has, or has given away.
-    fn count(&self, _: &mut Record, _gone: bool) {}
+    /// Whether it is refused, if it is an allocation.
+    fn is_refused(&self) -> bool {
+        false
+    }
 }
 
 impl Recorded for NetworkPool {
     fn fact(&self, gone: bool) -> Fact {
         Fact::of_pool(self, gone)
-    }
-
-    fn count(&self, record: &mut Record, _: bool) {
-        let status = self.status.as_ref();
-        record.counted = status.and_then(|status| status.allocated_ips);
     }
 }
 
@@ -91,15 +84,9 @@ impl Recorded for IPAllocation {
         Some(phase.is_some_and(|phase| answered.contains(&phase)))
     }
 
-    fn count(&self, record: &mut Record, gone: bool) {
-        let status = self.status.as_ref().filter(|_| !gone);
-        if status.is_some_and(|status| status.phase == Some(AllocationPhase::Failed)) {
-            record.refused.insert(self.name_any());
-        }
-        match status.and_then(|status| status.allocated_count) {
-            Some(count) => record.granted.insert(self.name_any(), count),
-            None => record.granted.remove(&self.name_any()),
-        };
+    fn is_refused(&self) -> bool {
+        let phase = self.status.as_ref().and_then(|status| status.phase);
+        phase == Some(AllocationPhase::Failed)
     }
 }
 
@@ -110,16 +97,12 @@ pub(crate) fn presence<K: Recorded>(object: &K) -> ((String, String), String) {
 }
 
 impl Record {
-    /// Whether the pool has counted all that was granted and given back.
-    pub(crate) fn is_counted(&self) -> bool {
-        self.counted == Some(self.granted.values().sum())
-    }
-
     fn hear<K: Recorded>(&mut self, object: &K, gone: bool) {
         let fact = object.fact(gone);
         if let Fact::Allocation {
             uid,
             shows: Some(_),
+            ..
         } = &fact
         {
             self.served.insert(uid.clone());
@@ -134,7 +117,9 @@ impl Record {
                 false => self.waiting.insert(name),
             };
         }
-        object.count(self, gone);
+        if object.is_refused() {
+            self.refused.insert(object.name_any());
+        }
         let (key, version) = presence(object);
         *self.heard.entry(key.0.clone()).or_default() += 1;
         self.changes.push(Change {
@@ -176,6 +161,14 @@ impl Recorder {
         let outcome = timeout(PATIENCE, waiting).await;
         let record = outcome.unwrap_or_else(|_| panic!("waited in vain until {what}"));
         assert_eq!(record.unwrap().failure, None);
+    }
+
+    /// Checks every revision that was heard of.
+    pub(crate) fn replay(&self, numbers: Numbers) {
+        let changes = self.read(|record| record.changes.clone());
+        if let Err(broken) = replay(changes, numbers) {
+            panic!("{broken}");
+        }
     }
 
     /// Reads the record.

@@ -9,10 +9,11 @@ use std::{collections::BTreeMap, fmt, net::IpAddr};
 
 use butler_api::{
     butler::{
-        ip_allocation::{AllocationPhase, IPAllocation},
+        ip_allocation::{AllocationPhase, IPAllocation, IPAllocationStatus},
         network_pool::NetworkPool,
         network_pool_ledger::NetworkPoolLedger,
     },
+    conditions::{reasons, types},
     net::AddressRange,
 };
 use kube::ResourceExt;
@@ -29,10 +30,11 @@ pub(crate) struct Change {
 /// What one object says of addresses; one that is gone says nothing any more.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Fact {
-    /// What an allocation shows that it has.
+    /// What an allocation shows that it has, or that it was refused because somebody else has it.
     Allocation {
         uid: String,
         shows: Option<AddressRange>,
+        refused: Option<AddressRange>,
     },
     /// Which grants have their home in a page, and to whom.
     Page { name: String, grants: Grants },
@@ -52,6 +54,10 @@ impl Fact {
             shows: allocated.map(|status| {
                 let start = status.start_address.as_deref().unwrap();
                 range(start, status.end_address.as_deref().unwrap())
+            }),
+            refused: status.filter(|status| is_taken(status)).map(|_| {
+                let pinned = allocation.spec.pinned_range.as_ref().unwrap();
+                range(&pinned.start_address, &pinned.end_address)
             }),
         }
     }
@@ -78,6 +84,13 @@ impl Fact {
             says: u128::try_from(allocated.unwrap_or_default()).unwrap(),
         }
     }
+}
+
+/// Whether an allocation says that somebody else has what it insists on.
+fn is_taken(status: &IPAllocationStatus) -> bool {
+    let mut conditions = status.conditions.iter();
+    let ready = conditions.find(|condition| condition.type_ == types::READY);
+    ready.is_some_and(|ready| ready.reason == reasons::PINNED_RANGE_TAKEN)
 }
 
 /// The range that an object writes.
@@ -112,6 +125,8 @@ pub(crate) enum Rule {
     GrantedTwice(Box<[Claim; 2]>),
     /// An allocation shows addresses that the ledger does not grant it.
     ShownWithoutGrant(Claim),
+    /// An allocation was refused addresses that nobody else ever had.
+    RefusedForNothing(Claim),
     /// The pool says that less is allocated than is shown.
     SaysLess { says: u128, shown: u128 },
 }
@@ -147,6 +162,7 @@ struct Moment {
     shown_by: BTreeMap<String, AddressRange>,
     shown_count: u128,
     granted: Claims,
+    ever_granted: Vec<Claim>,
     pages: BTreeMap<String, Grants>,
     says: u128,
 }
@@ -166,7 +182,16 @@ pub(crate) fn replay(mut changes: Vec<Change>, numbers: Numbers) -> Result<(), B
 impl Moment {
     fn tell(&mut self, fact: Fact) -> Result<(), Rule> {
         match fact {
-            Fact::Allocation { uid, shows } => self.show(uid, shows),
+            Fact::Allocation {
+                uid,
+                shows,
+                refused,
+            } => {
+                if let Some(range) = refused {
+                    self.refuse(&range, &uid)?;
+                }
+                self.show(uid, shows)
+            }
             Fact::Page { name, grants } => self.write_page(name, grants),
             Fact::Pool { says } => {
                 self.says = says;
@@ -196,6 +221,15 @@ impl Moment {
         Ok(())
     }
 
+    /// Whoever refuses may be behind, and then names somebody who has given the addresses back meanwhile.
+    fn refuse(&self, range: &AddressRange, uid: &str) -> Result<(), Rule> {
+        let by_another = |claim: &Claim| claim.uid != uid && claim.range.overlaps(range);
+        if self.ever_granted.iter().any(by_another) {
+            return Ok(());
+        }
+        Err(Rule::RefusedForNothing(claim(range, uid)))
+    }
+
     fn write_page(&mut self, name: String, mut grants: Grants) -> Result<(), Rule> {
         grants.sort();
         let before = self.pages.remove(&name).unwrap_or_default();
@@ -213,6 +247,7 @@ impl Moment {
             .filter(|grant| before.binary_search(grant).is_err());
         for (range, uid) in added {
             let claim = claim(range, uid);
+            self.ever_granted.push(claim.clone());
             let added = self.granted.add(claim.clone());
             added.map_err(|taken| Rule::GrantedTwice([claim, taken].into()))?;
         }

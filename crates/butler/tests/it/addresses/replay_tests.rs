@@ -13,6 +13,7 @@ fn shows(claim: &Claim) -> Fact {
     Fact::Allocation {
         uid: claim.uid.clone(),
         shows: Some(claim.range),
+        refused: None,
     }
 }
 
@@ -20,6 +21,15 @@ fn shows_nothing(claim: &Claim) -> Fact {
     Fact::Allocation {
         uid: claim.uid.clone(),
         shows: None,
+        refused: None,
+    }
+}
+
+fn is_refused(claim: &Claim) -> Fact {
+    Fact::Allocation {
+        uid: claim.uid.clone(),
+        shows: None,
+        refused: Some(claim.range),
     }
 }
 
@@ -143,4 +153,17 @@ fn the_order_in_which_changes_are_heard_of_does_not_matter() {
     let mut changes = told(vec![pool(4), page("a", &[&first]), shows(&first)]);
     changes.reverse();
     assert_eq!(replay(changes, Numbers::Exact), Ok(()));
+}
+
+#[test]
+fn a_refusal_of_addresses_that_only_the_refused_one_was_granted_is_caught() {
+    let first = claim("first", "10.60.0.4", "10.60.0.7");
+    let second = claim("second", "10.60.0.6", "10.60.0.9");
+    let by_another = vec![page("a", &[&first]), page("a", &[]), is_refused(&second)];
+    assert_eq!(replay(told(by_another), Numbers::Loose), Ok(()));
+    let by_itself = vec![page("a", &[&second]), is_refused(&second)];
+    assert_eq!(
+        replay(told(by_itself), Numbers::Loose),
+        broken(2, Rule::RefusedForNothing(second))
+    );
 }

@@ -10,7 +10,7 @@ use rand::{RngExt, SeedableRng, rngs::SmallRng};
 use super::{
     orders::{self, Writer},
     record::{Record, Recorder},
-    replay::{Numbers, replay},
+    replay::Numbers,
     rest,
     truth::Truth,
 };
@@ -52,28 +52,18 @@ impl Scene {
     }
 
     /// Waits until every allocation that stays is granted or refused and the others are gone, and nobody has anything to do.
-    async fn rests(&self) -> Truth {
+    async fn rests(&self, replicas: &[&Replica]) -> Truth {
         let stay: BTreeSet<_> = self.writers.iter().flat_map(Writer::stay).collect();
         let what = "all allocations are granted, refused or gone";
         let settled = |record: &Record| record.settled == stay && record.waiting.is_empty();
         self.recorder.until(what, settled).await;
-        // Whoever was killed last may not have counted, and who follows takes its time to start.
-        let what = "the pool counts what was granted";
-        self.recorder.until(what, Record::is_counted).await;
-        rest::comes_to_rest(&self.server).await;
+        rest::come_to_rest(&self.server, replicas).await;
         let truth = Truth::read(&self.client).await;
         let present = truth.present();
         let heard = |record: &Record| record.present == present;
         self.recorder.until("all is heard of", heard).await;
         truth.check(&stay);
         truth
-    }
-
-    fn replay(&self, numbers: Numbers) {
-        let changes = self.recorder.read(|record| record.changes.clone());
-        if let Err(broken) = replay(changes, numbers) {
-            panic!("{broken}");
-        }
     }
 }
 
@@ -129,9 +119,9 @@ async fn eight_writers_and_a_controller_that_keeps_dying_never_double_book() {
         () = controller.keep_dying(140) => {}
     }
     assert!(controller.deaths.get() >= 8, "{:?}", controller.deaths);
-    scene.rests().await;
+    scene.rests(&[&controller.replica]).await;
     rest::stays_at_rest(&scene.server).await;
-    scene.replay(Numbers::Exact);
+    scene.recorder.replay(Numbers::Exact);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -146,6 +136,6 @@ async fn two_controllers_at_once_without_election_never_double_book() {
     }
     assert!(first.deaths.get() >= 2, "{:?}", first.deaths);
     assert!(second.deaths.get() >= 2, "{:?}", second.deaths);
-    scene.rests().await;
-    scene.replay(Numbers::Loose);
+    scene.rests(&[&first.replica, &second.replica]).await;
+    scene.recorder.replay(Numbers::Loose);
 }
