@@ -1,7 +1,8 @@
-//! The binaries that tests run, made before the tests so that their making is seen.
+//! The binaries that tests run, and what belongs to them, made before the tests so that their making is seen. Some tests have no
+//! way out of their network, so all of it must be there before.
 
 use anyhow::Context;
-use butler_assets::{Asset, Component};
+use butler_assets::{Asset, Component, Resolver, Settings};
 
 /// What the test servers, and the machines of tests, are made of; what is soonest needed comes first.
 const NEEDED: [Component; 21] = [
@@ -31,7 +32,12 @@ const NEEDED: [Component; 21] = [
 /// Makes sure that they are there.
 pub(crate) fn run() -> anyhow::Result<String> {
     let runtime = tokio::runtime::Runtime::new().context("could not start the runtime")?;
-    let found = runtime.block_on(butler_assets::ensure(&NEEDED.map(Asset::default_of)))?;
+    let found = runtime.block_on(async {
+        let found = butler_assets::ensure(&NEEDED.map(Asset::default_of)).await?;
+        let resolver = Resolver::new(Settings::from_env()?);
+        resolver.cluster_api_manifests().await?;
+        Ok::<_, butler_assets::Error>(found)
+    })?;
     let lines = found
         .iter()
         .map(|(asset, path)| format!("{asset}: {}", path.display()));

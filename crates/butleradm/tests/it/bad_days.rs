@@ -6,6 +6,7 @@ use std::{
     process::{Command, Output},
 };
 
+use butler_assets::Settings;
 use butler_testkit::{requires, skip::Requirement};
 
 use crate::{
@@ -111,6 +112,23 @@ fn without_space_nothing_is_begun() {
             said.contains("5.0 GiB free where the state is kept are needed"),
             "{said}"
         );
+    });
+}
+
+#[test]
+fn without_what_cluster_api_needs_nothing_is_begun() {
+    tell("nocapi", "10.213.93.0/24", |installation| {
+        let cache = Settings::from_env().unwrap().cache;
+        let hide = format!(
+            "mount -t tmpfs tmpfs {}/assets/manifests && export BUTLER_GO=/bin/false",
+            cache.display()
+        );
+        let output = behind(&installation, &hide);
+        let said = words(&output);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        let cause = "the manifests of Cluster API could not be had";
+        assert!(said.contains(cause), "{said}");
+        assert!(!said.contains("Network"), "{said}");
     });
 }
 

@@ -88,7 +88,7 @@ impl AssetProgress for Line<'_> {
     }
 }
 
-/// Finds, downloads or builds the programs.
+/// Finds, downloads or builds the programs, and what belongs to them.
 pub(super) async fn assets(run: &Run) -> anyhow::Result<Parts> {
     let step = run.progress.begin("Programs");
     let version = run.installation.kubernetes_version.bare();
@@ -98,6 +98,8 @@ pub(super) async fn assets(run: &Run) -> anyhow::Result<Parts> {
         assets.push(Asset::kubernetes(component, &version)?);
     }
     let found = run.resolver.resolve_all(&assets, &Line(&step)).await?;
+    // Needed much later, but nothing is begun that cannot be completed.
+    run.resolver.cluster_api_manifests().await?;
     let parts = found
         .into_iter()
         .map(|(asset, path)| (asset.component, path))
