@@ -5,7 +5,7 @@ use anyhow::Context;
 use butler_assets::{Asset, Component, Resolver, Settings};
 
 /// What the test servers, and the machines of tests, are made of; what is soonest needed comes first.
-const NEEDED: [Component; 21] = [
+const NEEDED: [Component; 22] = [
     Component::Etcd,
     Component::KubeApiserver,
     Component::KubeControllerManager,
@@ -27,6 +27,7 @@ const NEEDED: [Component; 21] = [
     Component::ClusterApiKubeadmBootstrap,
     Component::ClusterApiKubeadmControlPlane,
     Component::Pause,
+    Component::NatsServer,
 ];
 
 /// Makes sure that they are there.

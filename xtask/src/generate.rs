@@ -1,4 +1,4 @@
-//! Files that are generated from the Rust types and committed, so that a change of the types is a diff in review.
+//! Files that are generated and committed, so that a change of what they are made of is a diff in review.
 
 use std::{
     collections::BTreeMap,
@@ -9,6 +9,8 @@ use std::{
 use anyhow::{Context, bail};
 use butler_api::crds;
 
+use crate::proto;
+
 /// For `kubectl apply`.
 const BASES: &str = "config/crd/bases";
 /// The chart that installs them.
@@ -17,7 +19,7 @@ const CHART: &str = "charts/butler-crds/templates";
 /// Writes all generated files, or checks that they are fresh.
 pub(crate) fn run(check: bool) -> anyhow::Result<String> {
     let root = root();
-    let wanted = wanted()?;
+    let wanted = wanted(&root)?;
     let stale = stale(&root, &wanted)?;
     if check {
         if stale.is_empty() {
@@ -53,8 +55,8 @@ pub(crate) fn run(check: bool) -> anyhow::Result<String> {
     ))
 }
 
-fn wanted() -> anyhow::Result<BTreeMap<PathBuf, String>> {
-    let mut files = BTreeMap::new();
+fn wanted(root: &Path) -> anyhow::Result<BTreeMap<PathBuf, String>> {
+    let mut files = proto::files(root)?;
     for crd in crds::all() {
         let yaml = crds::to_yaml(&crd).context("could not write a CRD as YAML")?;
         let name = crds::file_name(&crd);
@@ -94,6 +96,7 @@ fn stale(root: &Path, wanted: &BTreeMap<PathBuf, String>) -> anyhow::Result<Vec<
     Ok(stale)
 }
 
-fn root() -> PathBuf {
+/// The root of the workspace.
+pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }

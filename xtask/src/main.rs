@@ -4,6 +4,7 @@ mod assets;
 mod failures;
 mod generate;
 mod layers;
+mod proto;
 
 use std::{path::PathBuf, process::ExitCode};
 
@@ -24,12 +25,15 @@ enum Task {
         #[arg(long, default_value = "Cargo.toml")]
         manifest_path: PathBuf,
     },
-    /// Writes the generated files: the custom resource definitions and the chart that carries them.
+    /// Writes the generated files: custom resource definitions, the chart that carries them, code of foreign protocols.
     Generate {
         /// Writes nothing and fails if a file is not what would be written.
         #[arg(long)]
         check: bool,
     },
+    /// Writes the code of foreign protocols alone: the first step after a change of a `.proto` file, when the rest of
+    /// the workspace does not build yet.
+    Proto,
     /// Finds, downloads or builds the binaries the tests run, and prints where they are.
     Assets,
     /// Tells what failed in a run of tests, and why.
@@ -43,6 +47,7 @@ fn main() -> ExitCode {
     let outcome = match Arguments::parse().task {
         Task::CheckLayers { manifest_path } => layers::check(&manifest_path),
         Task::Generate { check } => generate::run(check),
+        Task::Proto => proto::run(&generate::root()),
         Task::Assets => assets::run(),
         Task::Failures { output } => failures::tell(&output),
     };

@@ -95,6 +95,8 @@ pub mod types {
     pub const CERTIFICATES_READY: &str = "CertificatesReady";
     /// `TenantControlPlane`: its part of the datastore exists and can be used.
     pub const DATA_STORE_READY: &str = "DataStoreReady";
+    /// `TenantControlPlane`: its state is in the data store that its spec names. Absent where nothing is to be moved.
+    pub const DATA_STORE_MIGRATED: &str = "DataStoreMigrated";
     /// `TenantControlPlane`: it has an address clients can use.
     pub const ENDPOINT_READY: &str = "EndpointReady";
     /// `TenantControlPlane`: what kubeadm would put into the tenant is there.
@@ -355,6 +357,30 @@ pub mod reasons {
     pub const UNSUPPORTED: &str = "Unsupported";
     /// The targets of a load balancer are being brought in step with the request.
     pub const SYNCING_TARGETS: &str = "SyncingTargets";
+
+    // Hosted control planes.
+    /// The `DataStore` does not exist, or none is named and there is no default one.
+    pub const DATA_STORE_NOT_FOUND: &str = "DataStoreNotFound";
+    /// The store does not answer, or refuses the credentials; the message has its words.
+    pub const DATA_STORE_UNREACHABLE: &str = "DataStoreUnreachable";
+    /// Another control plane keeps its state where this one wants to; the message names it.
+    pub const SCHEMA_TAKEN: &str = "SchemaTaken";
+    /// Certificates or keys are being made; the message says which and why.
+    pub const ISSUING: &str = "Issuing";
+    /// A certificate authority that somebody brought cannot be used; the message says why.
+    pub const AUTHORITY_INVALID: &str = "AuthorityInvalid";
+    /// The address is not known yet; the message says who gives it.
+    pub const WAITING_FOR_ADDRESS: &str = "WaitingForAddress";
+    /// No replica serves yet, or none any more.
+    pub const PODS_NOT_READY: &str = "PodsNotReady";
+    /// It was scaled to zero.
+    pub const SLEEPING: &str = "Sleeping";
+    /// New pods take the place of the old ones.
+    pub const ROLLING_OUT: &str = "RollingOut";
+    /// The state moves to another data store; the message says how far it has come.
+    pub const MIGRATING: &str = "Migrating";
+    /// The state was to move to another data store and stayed where it was; the message says why and what to do.
+    pub const MIGRATION_FAILED: &str = "MigrationFailed";
 
     // Events about machines and load balancers.
     /// Event: it was made.

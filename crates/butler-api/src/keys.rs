@@ -103,6 +103,10 @@ pub mod labels {
     pub const STEWARD_CLUSTER: &str = "steward.butlerlabs.dev/cluster";
     /// Name of the `TenantControlPlane` a Secret was copied from.
     pub const STEWARD_TENANT_CONTROL_PLANE: &str = "steward.butlerlabs.dev/tcp";
+    /// On a generated kubeconfig: name of its `KubeconfigGenerator`.
+    pub const STEWARD_MANAGED_BY: &str = "steward.butlerlabs.dev/managed-by";
+    /// On a generated kubeconfig: name of its `TenantControlPlane`.
+    pub const STEWARD_MANAGED_FOR: &str = "steward.butlerlabs.dev/managed-for";
     /// Marks Secrets whose expiry is watched: see [`super::values::LIFECYCLE_X509`].
     pub const STEWARD_CERTIFICATE_LIFECYCLE: &str =
         "steward.butlerlabs.dev/certificate_lifecycle_controller";
@@ -222,6 +226,8 @@ pub mod annotations {
 
     /// Checksum of a Secret's values.
     pub const STEWARD_CHECKSUM: &str = "steward.butlerlabs.dev/checksum";
+    /// On a Secret made for Cluster API: what it was copied from, and the checksum that had.
+    pub const STEWARD_COPY_OF: &str = "steward.butlerlabs.dev/copy-of";
     /// Empty: rotate now. Afterwards: time of the last rotation, RFC 3339.
     pub const STEWARD_ROTATE: &str = "certs.steward.butlerlabs.dev/rotate";
     /// Present, whatever its value: Steward leaves the object alone.
@@ -235,6 +241,8 @@ pub mod annotations {
     pub const STEWARD_MIGRATION_TIMEOUT: &str = "steward.butlerlabs.dev/migration-timeout";
     /// On the Deployment: how many extra arguments the user gave to kube-apiserver.
     pub const STEWARD_API_SERVER_ARGUMENTS: &str = "kube-apiserver.steward.butlerlabs.dev/args";
+    /// On the Secret with the datastore settings: fingerprint of what was set up in the store with them.
+    pub const STEWARD_STORE_SETUP: &str = "storage.steward.butlerlabs.dev/setup";
     /// On the pods: checksum of the datastore settings.
     pub const STEWARD_STORAGE_CONFIG: &str = "storage.steward.butlerlabs.dev/config";
 
@@ -291,7 +299,11 @@ pub mod finalizers {
     pub const TENANT_CONTROL_PLANE_SOOT: &str = "finalizer.steward.butlerlabs.dev/soot";
     /// On a Secret with datastore credentials: a control plane still needs it.
     pub const DATA_STORE_SECRET: &str = "finalizer.steward.butlerlabs.dev/datastore-secret";
-    /// On a `StewardControlPlane` whose control plane lives in another cluster.
+    /// On a `DataStore`: control planes still keep their state in it.
+    pub const DATA_STORE: &str = "finalizer.steward.butlerlabs.dev/datastore";
+    /// On a `KubeconfigGenerator`: kubeconfigs that it made still exist.
+    pub const KUBECONFIG_GENERATOR: &str = "finalizer.steward.butlerlabs.dev/kubeconfiggenerator";
+    /// On a `StewardControlPlane`: its `TenantControlPlane` still exists, here or in another cluster.
     pub const STEWARD_CONTROL_PLANE: &str = "ecr.steward.butlerlabs.dev/finalizer";
 }
 
@@ -329,6 +341,8 @@ pub mod names {
     pub const DEFAULT_TENANT_NAMESPACE: &str = "butler-tenants";
     /// Lease the controller's replicas compete for.
     pub const CONTROLLER_LEASE: &str = "butler-controller.butlerlabs.dev";
+    /// Lease the replicas of Steward compete for.
+    pub const STEWARD_LEASE: &str = "steward.butlerlabs.dev";
     /// Lease the replicas of the local provider compete for.
     pub const LOCAL_PROVIDER_LEASE: &str = "butler-provider-local.butlerlabs.dev";
     /// `ProviderConfig` used when neither the cluster nor `ButlerConfig` names one.
@@ -363,6 +377,8 @@ pub mod secret_keys {
     pub const ADMIN_SVC: &str = "admin.svc";
     /// Kubeconfig that no role binding of the tenant can take rights from.
     pub const SUPER_ADMIN_CONF: &str = "super-admin.conf";
+    /// The same through the control plane's Service.
+    pub const SUPER_ADMIN_SVC: &str = "super-admin.svc";
     /// Kubeconfig of a provider, for example Harvester's.
     pub const KUBECONFIG: &str = "kubeconfig";
     /// Certificate.

@@ -59,11 +59,13 @@ pub enum Component {
     Kwok,
     /// Holds the namespaces of a pod.
     Pause,
+    /// A messaging server that can keep the state of a control plane.
+    NatsServer,
 }
 
 impl Component {
     /// Every component, in the order of the enum.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 25] = [
         Self::Etcd,
         Self::KubeApiserver,
         Self::KubeControllerManager,
@@ -88,6 +90,7 @@ impl Component {
         Self::ClusterApiKubeadmControlPlane,
         Self::Kwok,
         Self::Pause,
+        Self::NatsServer,
     ];
 
     /// The name users write, as in the catalogue.
@@ -117,6 +120,7 @@ impl Component {
             Self::ClusterApiKubeadmControlPlane => "cluster-api-kubeadm-control-plane",
             Self::Kwok => "kwok",
             Self::Pause => "pause",
+            Self::NatsServer => "nats-server",
         }
     }
 }

@@ -20,18 +20,7 @@ pub struct Authority {
 impl Authority {
     /// A new self-signed authority with an ECDSA P-256 key.
     pub fn new(common_name: &str, validity: Validity) -> Result<Self, Error> {
-        let mut parameters = CertificateParams::default();
-        validity.write_into(&mut parameters)?;
-        parameters.distinguished_name = rcgen::DistinguishedName::new();
-        parameters
-            .distinguished_name
-            .push(DnType::CommonName, common_name);
-        parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        parameters.key_usages = vec![
-            KeyUsagePurpose::DigitalSignature,
-            KeyUsagePurpose::KeyCertSign,
-            KeyUsagePurpose::CrlSign,
-        ];
+        let parameters = parameters(common_name, validity)?;
         let key = generate_key()?;
         let certificate_pem = parameters
             .self_signed(&key)
@@ -70,6 +59,21 @@ impl Authority {
             key_pem: key_pem.clone(),
             issuer,
         })
+    }
+
+    /// Vouches for another authority: a certificate of the other's name and key, signed by this one. Whoever trusts only this
+    /// one trusts what the other issues, if it is shown with this certificate.
+    pub fn vouch_for(&self, other: &Self, validity: Validity) -> Result<String, Error> {
+        let mut parameters = parameters(&other.common_name, validity)?;
+        // Both may have one name: the identifier tells who signed.
+        parameters.use_authority_key_identifier_extension = true;
+        let certificate = parameters
+            .signed_by(other.issuer.key(), &self.issuer)
+            .map_err(|source| Error::Sign {
+                common_name: other.common_name.clone(),
+                source,
+            })?;
+        Ok(certificate.pem())
     }
 
     /// The certificate to be trusted.
@@ -111,6 +115,23 @@ impl fmt::Debug for Authority {
             .field("common_name", &self.common_name)
             .finish_non_exhaustive()
     }
+}
+
+/// What the certificate of every authority says.
+fn parameters(common_name: &str, validity: Validity) -> Result<CertificateParams, Error> {
+    let mut parameters = CertificateParams::default();
+    validity.write_into(&mut parameters)?;
+    parameters.distinguished_name = rcgen::DistinguishedName::new();
+    parameters
+        .distinguished_name
+        .push(DnType::CommonName, common_name);
+    parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    parameters.key_usages = vec![
+        KeyUsagePurpose::DigitalSignature,
+        KeyUsagePurpose::KeyCertSign,
+        KeyUsagePurpose::CrlSign,
+    ];
+    Ok(parameters)
 }
 
 fn generate_key() -> Result<KeyPair, Error> {

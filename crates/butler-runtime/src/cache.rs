@@ -7,7 +7,10 @@ use std::{
     any::{Any, TypeId, type_name},
     collections::{BTreeMap, BTreeSet},
     marker::PhantomData,
-    sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
+    sync::{
+        Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use butler_api::keys::labels;
@@ -234,6 +237,7 @@ pub struct Store<P> {
     contents: RwLock<Contents<P>>,
     listeners: RwLock<Vec<Listener<P>>>,
     synced: watch::Sender<bool>,
+    may_be_absent: AtomicBool,
 }
 
 struct Contents<P> {
@@ -263,6 +267,7 @@ impl<P> Default for Store<P> {
             contents: RwLock::default(),
             listeners: RwLock::default(),
             synced: watch::Sender::new(false),
+            may_be_absent: AtomicBool::new(false),
         }
     }
 }
@@ -319,6 +324,11 @@ impl<P: Projection> Store<P> {
     /// Why the object of a key does not fit its type, if it does not.
     pub fn malformed(&self, key: &ObjectKey) -> Option<Malformed> {
         read(&self.contents).malformed.get(key).cloned()
+    }
+
+    /// From now on the cluster may not serve the kind, as if the projection had said so.
+    pub(crate) fn may_be_absent(&self) {
+        self.may_be_absent.store(true, Ordering::Relaxed);
     }
 
     /// Calls back on every change.
@@ -470,7 +480,7 @@ impl<P: Projection> AnyStore for Store<P> {
     }
 
     fn is_optional(&self) -> bool {
-        P::OPTIONAL
+        P::OPTIONAL || self.may_be_absent.load(Ordering::Relaxed)
     }
 
     fn ingest(&self, delta: Delta) {

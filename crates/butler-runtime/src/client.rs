@@ -128,6 +128,12 @@ pub async fn configuration(kubeconfig: Option<&Path>) -> Result<kube::Config, Cl
     }
 }
 
+/// Whether [`configuration`] takes the service account of the pod this runs in.
+pub fn runs_in_cluster(kubeconfig: Option<&Path>) -> bool {
+    let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    kubeconfig.is_none() && !is_set(KUBECONFIG_VARIABLE) && is_set(IN_CLUSTER_VARIABLE)
+}
+
 async fn from_file(path: &Path, named_by: &str) -> Result<kube::Config, ClientError> {
     from_kubeconfig(
         Kubeconfig::read_from(path),

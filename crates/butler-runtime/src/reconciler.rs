@@ -40,6 +40,9 @@ pub trait Reconciler: Send + Sync + 'static {
     const NAME: &'static str;
     /// Held on the object while there is something to tear down; `None` if deletion needs nothing from us.
     const FINALIZER: Option<&'static str> = None;
+    /// Whether what is reconciled is another project's: the cluster may not serve the kind, and its objects are only looked at.
+    /// There is no finalizer then, no status, and no word in it; what fails is told as an event.
+    const FOREIGN: bool = false;
 
     /// What is reconciled.
     type Object: Reconcilable;
@@ -79,6 +82,13 @@ pub trait Reconciler: Send + Sync + 'static {
         world: &Self::World,
         now: Timestamp,
     ) -> Plan<Self::Status, Self::Effect>;
+
+    /// Whether an effect changes something outside of this process. One that does not, such as the start of a task, is due after
+    /// every restart, and no reason to tell what was told before.
+    fn leaves_a_mark(&self, effect: &Self::Effect) -> bool {
+        let _ = effect;
+        true
+    }
 
     /// Performs one effect, idempotently, keyed by the object's UID.
     fn perform(

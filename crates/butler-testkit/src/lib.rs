@@ -1,8 +1,8 @@
-//! Real API servers for tests.
+//! Real servers for tests.
 //!
 //! Owns: a real etcd and kube-apiserver for a test process ([`ApiServer`]), a namespace for each test ([`TestNamespace`]),
-//! waiting without sleeping ([`eventually`]), counting who asked the server for what ([`audit`]), and saying which tests a
-//! machine cannot run ([`skip`]).
+//! any other program for the time of a test ([`Supervisor`]), waiting without sleeping ([`eventually`]), counting who asked
+//! the server for what ([`audit`]), and saying which tests a machine cannot run ([`skip`]).
 //!
 //! Must not: be used outside tests. What a test cannot go on without ends the test with a panic that says why.
 //!
@@ -48,3 +48,4 @@ pub use identity::Identity;
 pub use namespace::TestNamespace;
 pub use options::{Controllers, Options};
 pub use server::ApiServer;
+pub use supervisor::{Process, Supervisor};

@@ -19,32 +19,37 @@ const LOG_LINES_SHOWN: usize = 20;
 
 /// A process under supervision.
 #[derive(Clone, Debug)]
-pub(crate) struct Process {
-    pub(crate) program: &'static str,
-    pub(crate) id: u32,
+pub struct Process {
+    /// What it is called in the directory and in errors.
+    pub program: &'static str,
+    /// The number of the process.
+    pub id: u32,
     log: PathBuf,
 }
 
 impl Process {
-    pub(crate) fn is_running(&self) -> bool {
+    /// Whether it runs.
+    pub fn is_running(&self) -> bool {
         is_running(self.id)
     }
 
     /// The last lines the process wrote.
-    pub(crate) fn log_end(&self) -> String {
+    pub fn log_end(&self) -> String {
         let log = fs::read_to_string(&self.log).unwrap_or_default();
         let lines: Vec<&str> = log.lines().collect();
         lines[lines.len().saturating_sub(LOG_LINES_SHOWN)..].join("\n")
     }
 
-    pub(crate) fn wrote(&self, words: &str) -> bool {
+    /// Whether it wrote this.
+    pub fn wrote(&self, words: &str) -> bool {
         fs::read_to_string(&self.log).is_ok_and(|log| log.contains(words))
     }
 }
 
-/// The shell, its pipe and the directory it removes.
+/// Processes and a private directory that are gone when this is dropped, and when the test process is, however it ends:
+/// the shell that keeps them, its pipe and the directory it removes.
 #[derive(Debug)]
-pub(crate) struct Supervisor {
+pub struct Supervisor {
     shell: Child,
     requests: Option<ChildStdin>,
     answers: BufReader<ChildStdout>,
@@ -53,7 +58,7 @@ pub(crate) struct Supervisor {
 
 impl Supervisor {
     /// Makes a fresh private directory and starts the shell that will remove it.
-    pub(crate) fn start() -> Result<Self, Error> {
+    pub fn start() -> Result<Self, Error> {
         let parent = std::env::temp_dir();
         let directory = tempfile::Builder::new()
             .prefix("butler-testkit-")
@@ -94,17 +99,18 @@ impl Supervisor {
         })
     }
 
-    pub(crate) fn directory(&self) -> &Path {
+    /// The directory, for whatever should go with the processes.
+    pub fn directory(&self) -> &Path {
         &self.directory
     }
 
     /// Writes a file into the directory; nobody else can read it, as the directory is private.
-    pub(crate) fn write(&self, name: &str, content: &str) -> Result<PathBuf, Error> {
+    pub fn write(&self, name: &str, content: &str) -> Result<PathBuf, Error> {
         write(&self.directory.join(name), content)
     }
 
     /// Starts a program whose log is `<program>.log` in the directory.
-    pub(crate) fn run(
+    pub fn run(
         &mut self,
         program: &'static str,
         path: &Path,

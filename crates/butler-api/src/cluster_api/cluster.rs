@@ -32,12 +32,36 @@ pub struct Cluster {
 pub struct ClusterSpec {
     /// Whether everybody leaves the cluster and all that belongs to it alone.
     pub paused: Option<bool>,
+    /// Its networks.
+    pub cluster_network: ClusterNetwork,
     /// Where its API server is reached.
     pub control_plane_endpoint: Option<ControlPlaneEndpoint>,
     /// Its control plane.
     pub control_plane_ref: Option<ContractReference>,
     /// Its infrastructure.
     pub infrastructure_ref: Option<ContractReference>,
+}
+
+/// The networks of a cluster. What is absent, its control plane chooses.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ClusterNetwork {
+    /// Port of the API server.
+    pub api_server_port: Option<i32>,
+    /// Networks of Services.
+    pub services: NetworkRanges,
+    /// Networks of pods.
+    pub pods: NetworkRanges,
+    /// DNS domain of Services.
+    pub service_domain: Option<String>,
+}
+
+/// Networks, one or one of each family.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct NetworkRanges {
+    /// Each as a CIDR.
+    pub cidr_blocks: Vec<String>,
 }
 
 /// What is known about a cluster.
@@ -108,7 +132,8 @@ mod tests {
             "metadata": { "name": "production", "namespace": "payments" },
             "spec": {
                 "paused": true,
-                "clusterNetwork": { "serviceDomain": "cluster.local" },
+                "clusterNetwork": { "serviceDomain": "cluster.local", "pods": { "cidrBlocks": ["10.1.0.0/16"] } },
+                "topology": { "version": "v1.36.3" },
                 "controlPlaneEndpoint": { "host": "192.0.2.10", "port": 6443 },
                 "infrastructureRef": {
                     "apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "ButlerCluster", "name": "production",
@@ -119,6 +144,9 @@ mod tests {
         .expect("cluster");
         assert_eq!(cluster.spec.paused, Some(true));
         assert_eq!(cluster.spec.control_plane_ref, None);
+        let network = &cluster.spec.cluster_network;
+        assert_eq!(network.service_domain.as_deref(), Some("cluster.local"));
+        assert_eq!(network.pods.cidr_blocks, ["10.1.0.0/16"]);
         let infrastructure = cluster.spec.infrastructure_ref.expect("reference");
         assert_eq!(infrastructure.kind, "ButlerCluster");
         let initialization = cluster.status.initialization;

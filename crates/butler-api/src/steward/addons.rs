@@ -9,6 +9,7 @@ use super::container_resources::ContainerResources;
 use super::exposure::{
     CERTIFICATE_NAMES_MESSAGE, CERTIFICATE_NAMES_RULE, RANGES_MESSAGE, RANGES_RULE,
 };
+use super::kubernetes::JsonPatch;
 
 /// Addons of a `TenantControlPlane`. One that is absent is not installed; an empty object installs it with defaults.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -19,7 +20,7 @@ pub struct Addons {
     pub core_dns: Option<AddonImage>,
     /// kube-proxy: Services on every node. Leave it out where the network plugin does this.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub kube_proxy: Option<AddonImage>,
+    pub kube_proxy: Option<KubeProxy>,
     /// Konnectivity: the way of the API server to nodes and pods it cannot dial.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub konnectivity: Option<Konnectivity>,
@@ -41,6 +42,23 @@ pub struct AddonImage {
     /// Image tag; the one that goes with the Kubernetes version if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image_tag: Option<String>,
+}
+
+/// kube-proxy: its image, and how its configuration differs from the usual one.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct KubeProxy {
+    /// Its image.
+    #[serde(flatten)]
+    pub image: AddonImage,
+    /// JSON patches (RFC 6902) applied, in order, to the `KubeProxyConfiguration` of all nodes.
+    #[serde(
+        default,
+        rename = "configurationJSONPatches",
+        skip_serializing_if = "Vec::is_empty"
+    )]
+    #[schemars(length(max = 64))]
+    pub configuration_json_patches: Vec<JsonPatch>,
 }
 
 /// The two ends of the reverse tunnel.

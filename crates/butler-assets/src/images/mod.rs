@@ -1,8 +1,8 @@
 //! The images of a cluster, as OCI archives under their official names, made of the assets.
 //!
-//! Owns: which images a Kubernetes version wants (kubeadm of that version says so), what is in each of them, and the
-//! archives below `<cache>/images`. An archive is made once and again when what it is made of has changed; it appears
-//! whole or not at all.
+//! Owns: which images a Kubernetes version wants (kubeadm of that version says so; a control plane that runs as pods wants
+//! fewer, and no kubeadm), what is in each of them, and the archives below `<cache>/images`. An archive is made once and
+//! again when what it is made of has changed; it appears whole or not at all.
 //!
 //! Must not: give an image to anybody. Archives are files; what is done with them is the caller's business.
 //!
@@ -48,7 +48,7 @@ use crate::resolver::Resolver;
 use crate::search::blocking;
 use crate::{Error as AssetError, oci};
 
-pub use table::{Listed, cluster_api, parse_list};
+pub use table::{Listed, cluster_api, hosted, parse_list};
 
 /// How many archives are made at once: they are bound by the disk and one processor each.
 const CONCURRENCY: usize = 2;
@@ -164,9 +164,36 @@ impl Resolver {
         if request.cluster_api {
             listed.extend(cluster_api());
         }
+        let mut images = self
+            .archives_of(listed, &request.kubernetes, progress)
+            .await?;
+        for own in request.own.clone() {
+            images.push(self.own_image(own, progress).await?);
+        }
+        Ok(ImageSet { images, sandbox })
+    }
+
+    /// Makes sure that every image of a control plane that runs as pods is there as an archive.
+    pub async fn hosted_images(
+        &self,
+        kubernetes: &Version,
+        core_dns_tag: &str,
+        progress: &dyn Progress,
+    ) -> Result<Vec<ImageArchive>, Error> {
+        let listed = hosted(kubernetes, core_dns_tag);
+        self.archives_of(listed, kubernetes, progress).await
+    }
+
+    /// Makes sure that images are there as archives; parts of Kubernetes have this version.
+    async fn archives_of(
+        &self,
+        listed: Vec<Listed>,
+        kubernetes: &Version,
+        progress: &dyn Progress,
+    ) -> Result<Vec<ImageArchive>, Error> {
         let assets = listed
             .iter()
-            .map(|image| asset(image.component, &request.kubernetes))
+            .map(|image| asset(image.component, kubernetes))
             .collect::<Result<Vec<_>, _>>()?;
         let paths: BTreeMap<Component, PathBuf> = self
             .resolve_all(&assets, progress)
@@ -192,15 +219,11 @@ impl Resolver {
                 .await??,
             );
         }
-        let mut images: Vec<ImageArchive> = stream::iter(images)
+        stream::iter(images)
             .map(|image| archives::ensure(&self.settings.cache, image, progress))
             .buffered(CONCURRENCY)
             .try_collect()
-            .await?;
-        for own in request.own.clone() {
-            images.push(self.own_image(own, progress).await?);
-        }
-        Ok(ImageSet { images, sandbox })
+            .await
     }
 
     /// Makes sure that an image of the caller's own program is there as an archive.

@@ -1,7 +1,7 @@
 //! Which component an image is made of, and where in the image it is: pure data.
 
 use super::Error;
-use crate::asset::Asset;
+use crate::asset::{Asset, Version};
 use crate::component::Component;
 
 /// An image, and the component it is made of.
@@ -55,8 +55,17 @@ const PLACES: [(&str, Component, &str); 10] = [
     ),
 ];
 
+/// Where Kubernetes publishes its images.
+const KUBERNETES: &str = "registry.k8s.io";
 /// Where Cluster API publishes its images.
 const CLUSTER_API: &str = "registry.k8s.io/cluster-api";
+/// What carries the version of Kubernetes in a control plane of pods and on its nodes.
+const HOSTED: [Component; 4] = [
+    Component::KubeApiserver,
+    Component::KubeControllerManager,
+    Component::KubeScheduler,
+    Component::KubeProxy,
+];
 
 /// Reads what `kubeadm config images list` prints: one reference in each line.
 pub fn parse_list(printed: &str) -> Result<Vec<Listed>, Error> {
@@ -89,6 +98,23 @@ pub fn cluster_api() -> Vec<Listed> {
             component,
         })
         .collect()
+}
+
+/// The images of a control plane that runs as pods, and of what it puts on its nodes. Which `CoreDNS` goes with the version is
+/// for the caller to say; what else kubeadm would ask for, etcd and pause, is not part of such a control plane.
+pub fn hosted(kubernetes: &Version, core_dns_tag: &str) -> Vec<Listed> {
+    let mut images: Vec<Listed> = HOSTED
+        .into_iter()
+        .map(|component| Listed {
+            reference: format!("{KUBERNETES}/{component}:v{kubernetes}"),
+            component,
+        })
+        .collect();
+    images.push(Listed {
+        reference: format!("{KUBERNETES}/coredns/coredns:{core_dns_tag}"),
+        component: Component::Coredns,
+    });
+    images
 }
 
 /// Where the program of an image is in it; nothing for what has no image.
@@ -132,6 +158,26 @@ mod tests {
                 Component::Etcd
             ]
         );
+    }
+
+    #[test]
+    fn a_hosted_control_plane_has_the_names_that_kubeadm_would_print() {
+        let images = hosted(&"v1.35.4".parse().unwrap(), "v1.13.1");
+        let references: Vec<&str> = images
+            .iter()
+            .map(|image| image.reference.as_str())
+            .collect();
+        assert_eq!(
+            references,
+            [
+                "registry.k8s.io/kube-apiserver:v1.35.4",
+                "registry.k8s.io/kube-controller-manager:v1.35.4",
+                "registry.k8s.io/kube-scheduler:v1.35.4",
+                "registry.k8s.io/kube-proxy:v1.35.4",
+                "registry.k8s.io/coredns/coredns:v1.13.1",
+            ]
+        );
+        assert_eq!(parse_list(&references.join("\n")).unwrap(), images);
     }
 
     #[test]

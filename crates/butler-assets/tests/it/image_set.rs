@@ -197,6 +197,46 @@ async fn kube_proxy_has_what_it_calls_with_every_library() {
 }
 
 #[tokio::test]
+async fn a_control_plane_of_pods_is_made_without_kubeadm() {
+    butler_testkit::requires!(
+        butler_testkit::skip::path("/usr/sbin/nft"),
+        butler_testkit::skip::path("/usr/sbin/iptables"),
+        butler_testkit::skip::path("/usr/sbin/conntrack"),
+    );
+    let cache = tempfile::tempdir().unwrap();
+    let programs = Programs::new(&[]);
+    programs.write("kubeadm", "exit 9");
+    for name in ["kube-controller-manager", "kube-scheduler", "kube-proxy"] {
+        programs.write(name, name);
+    }
+    let mut settings = Settings::with_cache(cache.path());
+    settings.directory = Some(programs.directory.path().to_owned());
+    settings.offline = true;
+    let resolver = Resolver::new(settings);
+    let version = "1.35.4".parse().unwrap();
+    let images = resolver
+        .hosted_images(&version, "v1.13.1", &Silent)
+        .await
+        .unwrap();
+    let references: Vec<&str> = images
+        .iter()
+        .map(|image| image.reference.as_str())
+        .collect();
+    assert_eq!(
+        references,
+        [
+            "registry.k8s.io/kube-apiserver:v1.35.4",
+            "registry.k8s.io/kube-controller-manager:v1.35.4",
+            "registry.k8s.io/kube-scheduler:v1.35.4",
+            "registry.k8s.io/kube-proxy:v1.35.4",
+            "registry.k8s.io/coredns/coredns:v1.13.1",
+        ]
+    );
+    let again = resolver.hosted_images(&version, "v1.13.1", &Silent).await;
+    assert_eq!(again.unwrap(), images);
+}
+
+#[tokio::test]
 async fn image_that_nobody_knows_is_named() {
     let cache = tempfile::tempdir().unwrap();
     let programs = Programs::new(&["registry.k8s.io/kube-dns:1.0"]);

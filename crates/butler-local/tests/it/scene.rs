@@ -66,6 +66,7 @@ impl Scene {
             enable_webhooks: false,
             webhook_port: 0,
             webhook_url: None,
+            enable_kamaji_controllers: false,
         };
         let shutdown = Shutdown::new();
         let running = shutdown.clone();

@@ -30,6 +30,16 @@ fn leaf_chains_to_its_authority_and_to_no_other() {
 }
 
 #[test]
+fn an_authority_vouches_for_its_successor() {
+    let (old, new) = (authority(), authority());
+    let link = old.vouch_for(&new, thirty_days()).unwrap();
+    assert!(is_issued_by(&link, old.certificate_pem()).unwrap());
+    assert!(inspect(&link).unwrap().is_ca);
+    let leaf = new.issue(&client(&[])).unwrap();
+    assert!(is_issued_by(&leaf.certificate_pem, &link).unwrap());
+}
+
+#[test]
 fn server_certificate_names_all_its_addresses() {
     let addresses: [IpAddr; 2] = ["10.0.0.1".parse().unwrap(), "fd00::1".parse().unwrap()];
     let leaf = authority()

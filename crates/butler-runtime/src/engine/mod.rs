@@ -100,6 +100,9 @@ impl<R: Reconciler> Engine<R> {
         let mut sources = Sources::new(&caches, enqueue);
         reconciler.sources(&mut sources);
         let (objects, owned, watched) = sources.into_parts();
+        if R::FOREIGN {
+            objects.may_be_absent();
+        }
         Self {
             manager: format!("{component}/{}", R::NAME),
             kind: Kind::of::<R::Object>(),
@@ -361,7 +364,9 @@ impl<R: Reconciler> Engine<R> {
         };
         let status = status::malformed(&malformed.error, &malformed.status, now);
         let body = status_body(&self.kind, key, &malformed.facts.uid, &status);
-        if malformed.facts.applied(&manager, Part::Status) == Some(hash_of_intent(&body)) {
+        let is_told =
+            malformed.facts.applied(&manager, Part::Status) == Some(hash_of_intent(&body));
+        if is_told || R::FOREIGN {
             return quiet;
         }
         let recorder = self.recorder(&malformed.facts);

@@ -101,7 +101,7 @@ impl<'a, R: Reconciler> Hands<'a, R> {
             self.apply(manifest).await?;
         }
         for effect in &plan.effects {
-            self.writes += 1;
+            self.writes += usize::from(self.engine.reconciler.leaves_a_mark(effect));
             self.engine
                 .reconciler
                 .perform(self.object(), effect, context)
@@ -141,6 +141,9 @@ impl<'a, R: Reconciler> Hands<'a, R> {
         manager: &str,
         status: &Value,
     ) -> Result<(), Failure> {
+        if R::FOREIGN {
+            return Ok(());
+        }
         let engine = self.engine;
         let key = self.key().clone();
         let body = status_body(&engine.kind, &key, self.uid(), status);

@@ -33,6 +33,11 @@ const CLASS: &str = "self.network.serviceType != 'LoadBalancer' \
     : !(has(oldSelf.network.loadBalancerConfig) \
     && has(oldSelf.network.loadBalancerConfig.loadBalancerClass)))";
 
+const HOST: &str = "!has(self.deployment.externalClusterReference) == !has(oldSelf.deployment.externalClusterReference) \
+    && (!has(self.deployment.externalClusterReference) \
+    || self.deployment.externalClusterReference.deploymentNamespace \
+    == oldSelf.deployment.externalClusterReference.deploymentNamespace)";
+
 /// What the control plane of a cluster should be.
 #[derive(CustomResource, KubeSchema, Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[kube(
@@ -74,7 +79,8 @@ const CLASS: &str = "self.network.serviceType != 'LoadBalancer' \
 #[x_kube(
     validation = Rule::new(SCHEMA).message("dataStoreSchema cannot be changed or removed: the state is kept under it"),
     validation = Rule::new(USERNAME).message("dataStoreUsername cannot be changed or removed: the state belongs to it"),
-    validation = Rule::new(CLASS).message("network.loadBalancerConfig.loadBalancerClass is fixed while the Service is a LoadBalancer: change serviceType first")
+    validation = Rule::new(CLASS).message("network.loadBalancerConfig.loadBalancerClass is fixed while the Service is a LoadBalancer: change serviceType first"),
+    validation = Rule::new(HOST).message("deployment.externalClusterReference cannot be added or removed, nor its deploymentNamespace changed: a control plane cannot be moved")
 )]
 pub struct StewardControlPlaneSpec {
     /// Version of Kubernetes, such as `v1.35.2`. Raise it by at most one minor at a time.

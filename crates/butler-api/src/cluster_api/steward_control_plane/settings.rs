@@ -7,7 +7,7 @@ use kube::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::steward::addons::{AddonImage, Konnectivity, TcpProxy, WorkerBootstrap};
+use crate::steward::addons::{AddonImage, Konnectivity, KubeProxy, TcpProxy, WorkerBootstrap};
 use crate::steward::container_resources::ContainerResources;
 use crate::steward::deployment::{DeploymentPlacement, default_registry};
 use crate::steward::exposure::{
@@ -108,7 +108,7 @@ pub struct ControlPlaneAddons {
     pub core_dns: Option<CoreDnsSettings>,
     /// kube-proxy: Services on every node. Leave it out where the network plugin does this.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub kube_proxy: Option<AddonImage>,
+    pub kube_proxy: Option<KubeProxy>,
     /// Konnectivity: the way of the API server to nodes and pods it cannot dial.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub konnectivity: Option<Konnectivity>,

@@ -112,6 +112,51 @@ pub struct StorageState {
     /// The Secret with the control plane's client certificate for the store.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub certificate: Option<SecretState>,
+    /// A move to another store that is under way, or that failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub migration: Option<MigrationState>,
+}
+
+/// A move of the state from one store to another.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct MigrationState {
+    /// Name of the `DataStore` it leaves.
+    pub from: String,
+    /// Name of the `DataStore` it goes to.
+    pub to: String,
+    /// How far it has come.
+    pub stage: MigrationStage,
+    /// When it began.
+    pub started: Time,
+    /// When it reached this stage.
+    pub since: Time,
+    /// How many entries were copied and found again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub entries: Option<i64>,
+    /// Why it goes back, or went back, to the store it came from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+}
+
+/// How far a move of the state to another store has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(description = "")]
+pub enum MigrationStage {
+    /// Writes are refused, and the state is copied.
+    Copying,
+    /// The new store has all of the state, and pods that use it take the place of the others. Writes are refused.
+    Switching,
+    /// All pods use the new store; the old one is closed to them. Writes are refused.
+    Sealing,
+    /// Writes are accepted again, and what is left in the old store is removed.
+    Finishing,
+    /// Something went wrong after the copy: pods that use the old store come back. Writes are refused.
+    RollingBack,
+    /// Something went wrong: writes are accepted again, and what is left in the new store is removed.
+    Returning,
+    /// The state stayed where it was. Nothing more is done before somebody changes `spec.dataStore`.
+    Failed,
 }
 
 /// The Secret with the settings of the connection to the store.
