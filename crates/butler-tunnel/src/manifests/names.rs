@@ -1,0 +1,31 @@
+//! Names that several places must agree on.
+
+/// Name of the agent's workload, service account and container.
+pub const AGENT: &str = "butler-tunnel-agent";
+/// Where agents live in a tenant cluster.
+pub const AGENT_NAMESPACE: &str = "kube-system";
+/// For whom agents have their tokens: they are good for nothing else.
+pub const AUDIENCE: &str = "butler-tunnel";
+/// Name of the server's container, and of the roles in the tenant by which it may have tokens judged.
+pub const SERVER: &str = "butler-tunnel-server";
+/// The user in the server's kubeconfig, unless the control plane has another for it.
+pub const SERVER_USER: &str = "system:butler-tunnel-server";
+
+/// Where the socket is, in the server's container and in the API server's.
+pub const SOCKET_DIRECTORY: &str = "/run/butler-tunnel";
+/// The socket where the API server asks for connections.
+pub const SOCKET: &str = "/run/butler-tunnel/tunnel.sock";
+/// The volume of the socket.
+pub const SOCKET_VOLUME: &str = "butler-tunnel-socket";
+
+/// Where agents dial in, unless the control plane says otherwise.
+pub const AGENT_PORT: u16 = 8132;
+/// Where both ends show their numbers.
+pub const METRICS_PORT: u16 = 8133;
+/// Where both ends answer probes.
+pub const HEALTH_PORT: u16 = 8134;
+
+/// The agents' service account as the server's flag wants it.
+pub fn agent_service_account() -> String {
+    format!("{AGENT_NAMESPACE}/{AGENT}")
+}
