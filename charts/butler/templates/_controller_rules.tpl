@@ -55,6 +55,30 @@
 - apiGroups: [""]
   resources: [services, nodes]
   verbs: [get, list, watch]
+{{- if .Values.controller.kamaji.enabled }}
+# Kamaji's control planes, which are only looked at, and what Cluster API reads of them.
+- apiGroups: [kamaji.clastix.io]
+  resources: [tenantcontrolplanes]
+  verbs: [get, list, watch]
+- apiGroups: [apiextensions.k8s.io]
+  resources: [customresourcedefinitions]
+  resourceNames: [tenantcontrolplanes.kamaji.clastix.io]
+  verbs: [list, watch]
+- apiGroups: [controlplane.cluster.x-k8s.io]
+  resources: [kamajicontrolplanes, stewardcontrolplanes]
+  verbs: [get]
+- apiGroups: [controlplane.cluster.x-k8s.io]
+  resources: [kamajicontrolplanes/status, stewardcontrolplanes/status]
+  verbs: [patch]
+# Kubeconfigs are called after clusters, whose names are not known beforehand.
+- apiGroups: [""]
+  resources: [secrets]
+  verbs: [create, patch]
+# An owner of what is made can be named even where that is guarded.
+- apiGroups: [kamaji.clastix.io]
+  resources: [tenantcontrolplanes/finalizers]
+  verbs: [update]
+{{- end }}
 {{ include "butler.rules.events" . }}
 {{- if .Values.webhooks.enabled }}
 # Its own webhooks. A missing configuration is created by a patch, which names it.

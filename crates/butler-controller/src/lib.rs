@@ -11,6 +11,7 @@ pub mod butler_machine;
 pub mod cluster_api;
 pub mod ip_allocation;
 mod ipam;
+pub mod kamaji;
 pub mod metrics;
 pub mod network_pool;
 pub mod projections;

@@ -19,6 +19,7 @@ use crate::{
     butler_config::ButlerConfigReconciler,
     butler_machine::ButlerMachineReconciler,
     ip_allocation::IPAllocationReconciler,
+    kamaji::{KamajiKubeconfigReconciler, KamajiStatusReconciler},
     metrics::{self, Processed},
     network_pool::NetworkPoolReconciler,
     provider_config::ProviderConfigReconciler,
@@ -48,6 +49,9 @@ pub struct Arguments {
     /// How long the owner of addresses must be gone before they are collected, such as 10m or 1h30m
     #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = duration)]
     pub ip_orphan_grace_period: Duration,
+    /// Translate what Kamaji knows of its control planes for Cluster API
+    #[arg(long, value_name = "BOOL", default_value_t = false, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true")]
+    pub enable_kamaji_controllers: bool,
     /// Review manifests before the API server takes them
     #[arg(long, value_name = "BOOL", default_value_t = false, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true")]
     pub enable_webhooks: bool,
@@ -129,6 +133,10 @@ pub async fn run(arguments: Arguments, version: &str, shutdown: Shutdown) -> Res
     );
     manager.add(ButlerClusterReconciler, ControllerSettings::default());
     manager.add(ButlerMachineReconciler, ControllerSettings::default());
+    if arguments.enable_kamaji_controllers {
+        manager.add(KamajiKubeconfigReconciler, ControllerSettings::default());
+        manager.add(KamajiStatusReconciler, ControllerSettings::default());
+    }
     metrics::register(manager.metrics(), manager.caches(), &processed);
 
     manager.review(admission::webhooks(manager.caches()));

@@ -33,6 +33,22 @@ enum Component {
     /// Make machines and load balancers that the management cluster asks for
     #[command(subcommand, subcommand_required = true, arg_required_else_help = true)]
     Provider(Provider),
+    /// Carry connections of hosted API servers into tenant clusters
+    #[command(subcommand, subcommand_required = true, arg_required_else_help = true)]
+    Tunnel(butler_tunnel::Command),
+    /// Host the control planes of tenants
+    #[command(after_help = "Examples:\n  \
+        butler steward                                      in the management cluster\n  \
+        butler steward --kubeconfig k --leader-elect=false  on your own machine")]
+    Steward(steward::run::Arguments),
+    /// Prepare the etcd of the chart steward-etcd
+    #[command(
+        name = "steward-etcd",
+        subcommand,
+        subcommand_required = true,
+        arg_required_else_help = true
+    )]
+    StewardEtcd(steward::own_etcd::Command),
     /// Be the first process of a machine
     #[command(hide = true)]
     Init,
@@ -72,6 +88,15 @@ async fn run(component: Component) -> anyhow::Result<()> {
         }
         Component::Provider(Provider::Local(arguments)) => {
             Box::pin(process::run(arguments, version, shutdown)).await?;
+        }
+        Component::Tunnel(command) => {
+            Box::pin(butler_tunnel::run(command, version, shutdown)).await?;
+        }
+        Component::Steward(arguments) => {
+            Box::pin(steward::run::run(arguments, version, shutdown)).await?;
+        }
+        Component::StewardEtcd(command) => {
+            Box::pin(steward::own_etcd::run(command, version, shutdown)).await?;
         }
         Component::Init => {}
     }

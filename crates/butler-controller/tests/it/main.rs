@@ -8,6 +8,8 @@ mod cluster_api;
 #[cfg(test)]
 mod configuration;
 #[cfg(test)]
+mod kamaji;
+#[cfg(test)]
 mod numbers;
 #[cfg(test)]
 mod oracle;

@@ -30,6 +30,15 @@ fn help_of_the_local_provider_shows_the_flags_and_examples() {
 }
 
 #[test]
+fn help_of_the_tunnel_shows_the_flags_of_both_ends() {
+    for end in ["server", "agent"] {
+        let (success, stdout, _) = butler(&["tunnel", end, "--help"]);
+        assert!(success);
+        insta::assert_snapshot!(format!("tunnel_{end}"), stdout);
+    }
+}
+
+#[test]
 fn the_first_process_of_a_machine_is_not_offered_to_people_and_refuses_them() {
     let (_, stdout, _) = butler(&["--help"]);
     assert!(stdout.contains("provider"), "{stdout}");

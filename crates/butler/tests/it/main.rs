@@ -20,3 +20,5 @@ mod replica;
 mod rest;
 #[cfg(test)]
 mod takeover;
+#[cfg(test)]
+mod tunnel;

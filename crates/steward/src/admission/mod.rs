@@ -1,0 +1,27 @@
+//! What the API server asks us before it takes a manifest: rules that a schema and CEL cannot say.
+//!
+//! A reviewer decides from the request and from caches, and refuses only what would be wrong even if a cache lagged behind:
+//! that something is not there *yet* is a warning. What slips through is held by the controllers.
+
+mod control_planes;
+mod data_stores;
+mod defaults;
+mod pods;
+
+use std::sync::Arc;
+
+use butler_api::steward::{data_store::DataStore, tenant_control_plane::TenantControlPlane};
+use butler_runtime::{admission::Webhooks, cache::Caches};
+
+use crate::settings::Settings;
+use control_planes::ControlPlaneRules;
+use data_stores::DataStoreRules;
+use defaults::Defaults;
+
+/// The reviewers of Steward.
+pub fn webhooks(caches: &Arc<Caches>, settings: &Settings) -> Webhooks {
+    Webhooks::new()
+        .defaulting::<TenantControlPlane, _>(Defaults::new(settings))
+        .validating::<TenantControlPlane, _>(ControlPlaneRules::new(caches, settings))
+        .validating::<DataStore, _>(DataStoreRules::new(caches, settings))
+}

@@ -1,0 +1,286 @@
+//! The volumes of a control plane's pods, and where they are mounted.
+
+use std::collections::BTreeSet;
+
+use butler_api::steward::tenant_control_plane::TenantControlPlane;
+use butler_tunnel::manifests;
+use serde_json::{Value, json};
+
+use super::konnectivity;
+use crate::{
+    addresses::public_host,
+    build::{PodInputs, StoreConnection, egress},
+    names::{Names, SecretRole},
+    tunnel::Tunnel,
+};
+
+/// All certificates and keys of the components.
+pub(super) const CERTIFICATES: &str = "etc-kubernetes-pki";
+/// The socket between the API server and kine.
+pub(super) const KINE_SOCKET: &str = "kine-uds";
+/// The certificates kine shows to the database.
+pub(super) const KINE_CERTIFICATES: &str = "kine-certs";
+/// The socket between the API server and the reverse tunnel.
+pub(super) const KONNECTIVITY_SOCKET: &str = "konnectivity-uds";
+/// The API server's egress configuration.
+pub(super) const EGRESS_CONFIGURATION: &str = "egress-selector-configuration";
+/// The reverse tunnel's own certificate.
+pub(super) const KONNECTIVITY_CERTIFICATE: &str = "konnectivity-server-certificate";
+/// The reverse tunnel's kubeconfig.
+const KONNECTIVITY_KUBECONFIG: &str = "konnectivity-server-kubeconfig";
+/// The file of the reverse tunnel's kubeconfig.
+const KONNECTIVITY_KUBECONFIG_FILE: &str = "konnectivity-server.conf";
+/// Where the API server finds its egress configuration.
+const EGRESS_DIRECTORY: &str = "/etc/kubernetes/konnectivity/configurations";
+/// Where the server of a tunnel finds its own certificate, if agents reach it by a name of its own.
+const TUNNEL_CERTIFICATES: &str = "/etc/konnectivity/pki";
+/// The places where programs look for authorities they trust.
+const AUTHORITIES: [(&str, &str); 3] = [
+    ("etc-ca-certificates", "/etc/ca-certificates"),
+    ("usr-share-ca-certificates", "/usr/share/ca-certificates"),
+    (
+        "usr-local-share-ca-certificates",
+        "/usr/local/share/ca-certificates",
+    ),
+];
+/// The certificate of the authority that signs, among those that are trusted.
+pub(super) const SIGNER: &str = "ca-signer.crt";
+/// Files are read by the group of our containers, and by nobody else.
+const FILE_MODE: i32 = 0o440;
+
+/// The names of our volumes, which nobody else's may have.
+pub fn reserved_volumes() -> BTreeSet<&'static str> {
+    let fixed = [
+        CERTIFICATES,
+        KINE_SOCKET,
+        KINE_CERTIFICATES,
+        KONNECTIVITY_SOCKET,
+        manifests::names::SOCKET_VOLUME,
+        EGRESS_CONFIGURATION,
+        KONNECTIVITY_CERTIFICATE,
+        KONNECTIVITY_KUBECONFIG,
+        SecretRole::SchedulerKubeconfig.as_str(),
+        SecretRole::ControllerManagerKubeconfig.as_str(),
+    ];
+    let authorities = AUTHORITIES.into_iter().map(|(name, _)| name);
+    fixed.into_iter().chain(authorities).collect()
+}
+
+/// The Secrets that the pods mount or read. Without all of them no pod can start.
+pub fn mounted(
+    control_plane: &TenantControlPlane,
+    connection: &StoreConnection,
+) -> Vec<SecretRole> {
+    let mut roles = vec![
+        SecretRole::Authority,
+        SecretRole::FrontProxyAuthority,
+        SecretRole::ServiceAccount,
+        SecretRole::ApiServer,
+        SecretRole::KubeletClient,
+        SecretRole::FrontProxyClient,
+        SecretRole::ControllerManagerKubeconfig,
+        SecretRole::SchedulerKubeconfig,
+        SecretRole::StoreConfig,
+    ];
+    if connection.has_certificates() {
+        roles.push(SecretRole::StoreCertificate);
+    }
+    if control_plane.spec.addons.konnectivity.is_some() {
+        roles.push(SecretRole::KonnectivityKubeconfig);
+        if public_host(control_plane).is_some() {
+            roles.push(SecretRole::KonnectivityCertificate);
+        }
+    }
+    roles
+}
+
+/// A mount that is only read.
+pub(super) fn mount(name: &str, path: &str) -> Value {
+    json!({ "name": name, "mountPath": path, "readOnly": true })
+}
+
+pub(super) fn authority_mounts() -> impl Iterator<Item = Value> {
+    AUTHORITIES
+        .into_iter()
+        .map(|(name, path)| mount(name, path))
+}
+
+/// The name of a kubeconfig within its Secret and on the disk.
+pub(super) fn kubeconfig_file_name(role: SecretRole) -> String {
+    let name = role.as_str().trim_end_matches("-kubeconfig");
+    format!("{name}.conf")
+}
+
+pub(super) fn kubeconfig_file(role: SecretRole) -> String {
+    format!("/etc/kubernetes/{}", kubeconfig_file_name(role))
+}
+
+/// The file alone is mounted: the directory holds the certificates too.
+pub(super) fn kubeconfig_mount(role: SecretRole) -> Value {
+    let mut mount = mount(role.as_str(), &kubeconfig_file(role));
+    mount["subPath"] = kubeconfig_file_name(role).into();
+    mount
+}
+
+pub(super) fn tunnel_kubeconfig_file() -> String {
+    format!("/etc/kubernetes/{KONNECTIVITY_KUBECONFIG_FILE}")
+}
+
+/// What the server of a tunnel mounts, whichever it is, beside its socket.
+pub(super) fn tunnel_mounts(control_plane: &TenantControlPlane) -> Vec<Value> {
+    let mut kubeconfig = mount(KONNECTIVITY_KUBECONFIG, &tunnel_kubeconfig_file());
+    kubeconfig["subPath"] = KONNECTIVITY_KUBECONFIG_FILE.into();
+    let mut mounts = vec![kubeconfig, mount(CERTIFICATES, "/etc/kubernetes/pki")];
+    if public_host(control_plane).is_some() {
+        mounts.push(mount(KONNECTIVITY_CERTIFICATE, TUNNEL_CERTIFICATES));
+    }
+    mounts
+}
+
+/// The files of the certificate that the server of a tunnel shows, and of its key.
+pub(super) fn tunnel_certificate(control_plane: &TenantControlPlane) -> (String, String) {
+    let files = |name: &str| (format!("{name}.crt"), format!("{name}.key"));
+    if public_host(control_plane).is_some() {
+        files(&format!("{TUNNEL_CERTIFICATES}/tls"))
+    } else {
+        files("/etc/kubernetes/pki/apiserver")
+    }
+}
+
+/// Where the API server finds its egress configuration.
+pub(super) fn egress_file() -> String {
+    format!("{EGRESS_DIRECTORY}/{}", egress::FILE)
+}
+
+/// What the API server needs to speak to a tunnel.
+pub(super) fn api_server_tunnel_mounts(tunnel: Tunnel<'_>) -> [Value; 2] {
+    let socket = match tunnel {
+        Tunnel::Konnectivity(_) => {
+            json!({ "name": KONNECTIVITY_SOCKET, "mountPath": konnectivity::SOCKET_DIRECTORY })
+        }
+        Tunnel::Butler { .. } => json!(manifests::socket_mount()),
+    };
+    [socket, mount(EGRESS_CONFIGURATION, EGRESS_DIRECTORY)]
+}
+
+pub(super) fn volumes(inputs: &PodInputs<'_>) -> Vec<Value> {
+    let names = inputs.names;
+    let wished = &inputs.control_plane.spec;
+    let added = &wished.control_plane.deployment.additional_volumes;
+    let mut volumes: Vec<Value> = added.iter().map(|volume| json!(volume)).collect();
+    volumes.push(certificates(names, inputs.connection));
+    volumes.extend(AUTHORITIES.map(|(name, _)| authority(names, name)));
+    for role in [
+        SecretRole::SchedulerKubeconfig,
+        SecretRole::ControllerManagerKubeconfig,
+    ] {
+        volumes.push(secret(names, role, role.as_str()));
+    }
+    if !inputs.connection.is_etcd() {
+        volumes.push(in_memory(KINE_SOCKET));
+        if inputs.connection.has_certificates() {
+            volumes.push(secret(
+                names,
+                SecretRole::StoreCertificate,
+                KINE_CERTIFICATES,
+            ));
+        }
+    }
+    if let Some(tunnel) = Tunnel::of(inputs.control_plane, inputs.settings) {
+        volumes.push(match tunnel {
+            Tunnel::Konnectivity(_) => in_memory(KONNECTIVITY_SOCKET),
+            Tunnel::Butler { .. } => json!(manifests::socket_volume()),
+        });
+        volumes.push(json!({
+            "name": EGRESS_CONFIGURATION,
+            "configMap": { "name": names.egress_configuration(), "defaultMode": FILE_MODE },
+        }));
+        volumes.push(secret(
+            names,
+            SecretRole::KonnectivityKubeconfig,
+            KONNECTIVITY_KUBECONFIG,
+        ));
+        if public_host(inputs.control_plane).is_some() {
+            volumes.push(secret(
+                names,
+                SecretRole::KonnectivityCertificate,
+                KONNECTIVITY_CERTIFICATE,
+            ));
+        }
+    }
+    volumes
+}
+
+fn in_memory(name: &str) -> Value {
+    json!({ "name": name, "emptyDir": { "medium": "Memory" } })
+}
+
+fn secret(names: &Names, role: SecretRole, volume: &str) -> Value {
+    json!({
+        "name": volume,
+        "secret": { "secretName": names.secret_name(role), "defaultMode": FILE_MODE },
+    })
+}
+
+/// The certificate of the cluster's authority, without its key.
+fn authority(names: &Names, volume: &str) -> Value {
+    json!({
+        "name": volume,
+        "secret": {
+            "secretName": names.secret_name(SecretRole::Authority),
+            "items": [{ "key": "ca.crt", "path": "ca.crt" }],
+            "defaultMode": FILE_MODE,
+        },
+    })
+}
+
+fn certificates(names: &Names, connection: &StoreConnection) -> Value {
+    let source = |role: SecretRole, files: &[(&str, &str)]| {
+        let items: Vec<_> = files
+            .iter()
+            .map(|(key, path)| json!({ "key": key, "path": path }))
+            .collect();
+        json!({ "secret": { "name": names.secret_name(role), "items": items } })
+    };
+    let same = |role: SecretRole, files: [&str; 2]| source(role, &files.map(|file| (file, file)));
+    let mut sources = vec![
+        same(SecretRole::ApiServer, ["apiserver.crt", "apiserver.key"]),
+        source(
+            SecretRole::Authority,
+            &[
+                ("ca.crt", "ca.crt"),
+                ("ca.key", "ca.key"),
+                ("tls.crt", SIGNER),
+            ],
+        ),
+        same(
+            SecretRole::KubeletClient,
+            [
+                "apiserver-kubelet-client.crt",
+                "apiserver-kubelet-client.key",
+            ],
+        ),
+        source(
+            SecretRole::FrontProxyAuthority,
+            &[("front-proxy-ca.crt", "front-proxy-ca.crt")],
+        ),
+        same(
+            SecretRole::FrontProxyClient,
+            ["front-proxy-client.crt", "front-proxy-client.key"],
+        ),
+        same(SecretRole::ServiceAccount, ["sa.pub", "sa.key"]),
+    ];
+    if connection.is_etcd() {
+        let files = ["ca.crt", "server.crt", "server.key"];
+        let files = files.map(|file| (file, format!("etcd/{file}")));
+        let files: Vec<_> = files
+            .iter()
+            .map(|(key, path)| (*key, path.as_str()))
+            .collect();
+        sources.push(source(SecretRole::StoreCertificate, &files));
+    }
+    json!({
+        "name": CERTIFICATES,
+        "projected": { "sources": sources, "defaultMode": FILE_MODE },
+    })
+}

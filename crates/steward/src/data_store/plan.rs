@@ -1,0 +1,180 @@
+//! How a data store is doing, and whether it may go. Pure.
+
+use std::time::Duration;
+
+use butler_api::{
+    conditions::{reasons, types},
+    steward::data_store::{DataStore, DataStoreStatus},
+};
+use butler_runtime::{
+    conditions::{Answer, Conditions, Finding},
+    object::ObjectKey,
+    plan::{Next, Note, Plan},
+};
+use jiff::{SignedDuration, Timestamp};
+
+use super::{Effect, Health, World};
+use crate::store::{StoreErrorKind, StoreFacts};
+
+/// How soon a look follows a question.
+const AFTER_ASKING: Duration = Duration::from_millis(1);
+/// How soon a store is asked again that did not answer well.
+const AFTER_FAILURE: Duration = Duration::from_secs(15);
+/// How many users a message names.
+const NAMED_USERS: usize = 5;
+
+pub(super) fn plan(
+    store: &DataStore,
+    world: &World,
+    period: Duration,
+    now: Timestamp,
+) -> Plan<DataStoreStatus, Effect> {
+    let before = store.status.clone().unwrap_or_default();
+    let is_deleted = store.metadata.deletion_timestamp.is_some();
+    if is_deleted && world.users.is_empty() {
+        return Plan {
+            next: Next::Done,
+            ..Plan::status(before)
+        };
+    }
+    let facts = world.facts.as_ref();
+    let health = facts
+        .ok()
+        .and_then(|facts| current(world.health.as_ref(), facts));
+    let question = facts
+        .ok()
+        .and_then(|facts| question(health, facts, period, now));
+    let mut used_by: Vec<_> = world.users.iter().map(ToString::to_string).collect();
+    used_by.sort();
+    // Before the first answer, what was said last still holds.
+    let conditions =
+        if facts.is_ok() && health.is_none() && !is_deleted && !before.conditions.is_empty() {
+            before.conditions.clone()
+        } else {
+            let said = Conditions::since(&before.conditions, store.metadata.generation, now);
+            let ready = if is_deleted {
+                blocked(&world.users)
+            } else {
+                ready(world, health)
+            };
+            said.tell(types::DATA_STORE_VALIDATED, validated(world))
+                .tell(types::READY, ready)
+                .finish()
+        };
+    let next = match (&question, health) {
+        (Some(_), _) => Next::After(AFTER_ASKING),
+        (None, Some(health)) => Next::After(left(health, period, now)),
+        (None, None) => Next::AwaitChange,
+    };
+    let notes = if is_deleted {
+        Vec::new()
+    } else {
+        warnings(world, health)
+    };
+    Plan {
+        effects: question.into_iter().collect(),
+        notes,
+        next,
+        ..Plan::status(DataStoreStatus {
+            used_by,
+            observed_generation: None,
+            conditions,
+        })
+    }
+}
+
+/// The last answer, if it was given to the access that holds now.
+fn current<'a>(health: Option<&'a Health>, facts: &StoreFacts) -> Option<&'a Health> {
+    health.filter(|health| health.fingerprint == facts.fingerprint)
+}
+
+fn left(health: &Health, period: Duration, now: Timestamp) -> Duration {
+    let passed = now.duration_since(health.at);
+    let period = if health.answer.is_ok() {
+        period
+    } else {
+        period.min(AFTER_FAILURE)
+    };
+    let period = SignedDuration::try_from(period).unwrap_or(SignedDuration::MAX);
+    (period - passed).try_into().unwrap_or(Duration::ZERO)
+}
+
+fn question(
+    health: Option<&Health>,
+    facts: &StoreFacts,
+    period: Duration,
+    now: Timestamp,
+) -> Option<Effect> {
+    let is_fresh = health.is_some_and(|health| !left(health, period, now).is_zero());
+    (!is_fresh).then(|| Effect::Ask {
+        fingerprint: facts.fingerprint.clone(),
+        at: now,
+    })
+}
+
+fn validated(world: &World) -> Finding {
+    match &world.facts {
+        Ok(_) => Finding::new(true, reasons::READY, "all that it refers to is there"),
+        Err(problem) => Finding::new(false, reasons::CREDENTIALS_INVALID, problem.clone()),
+    }
+}
+
+fn ready(world: &World, health: Option<&Health>) -> Finding {
+    match (&world.facts, health) {
+        (Err(problem), _) => Finding::new(false, reasons::CREDENTIALS_INVALID, problem.clone()),
+        (Ok(_), None) => Finding::new(
+            Answer::Unknown,
+            reasons::NOT_YET_REPORTED,
+            "it is being asked",
+        ),
+        (Ok(_), Some(health)) => match &health.answer {
+            Ok(()) => Finding::new(
+                true,
+                reasons::READY,
+                "it answers and accepts the credentials",
+            ),
+            Err(error) => {
+                let reason = match error.kind {
+                    StoreErrorKind::Unreachable => reasons::DATA_STORE_UNREACHABLE,
+                    StoreErrorKind::Refused | StoreErrorKind::Taken => reasons::CREDENTIALS_INVALID,
+                    StoreErrorKind::Failed => reasons::FAILED,
+                    StoreErrorKind::Unsupported => reasons::UNSUPPORTED,
+                };
+                Finding::new(false, reason, error.to_string())
+            }
+        },
+    }
+}
+
+/// The users of a store, in words that stay short.
+pub(crate) fn some(users: &[ObjectKey]) -> String {
+    let named: Vec<_> = users
+        .iter()
+        .take(NAMED_USERS)
+        .map(ToString::to_string)
+        .collect();
+    match users.len().saturating_sub(NAMED_USERS) {
+        0 => named.join(", "),
+        more => format!("{} and {more} more", named.join(", ")),
+    }
+}
+
+fn blocked(users: &[ObjectKey]) -> Finding {
+    let message = format!(
+        "control planes keep their state in it: {}; delete them first",
+        some(users)
+    );
+    Finding::new(false, reasons::DELETION_BLOCKED, message)
+}
+
+fn warnings(world: &World, health: Option<&Health>) -> Vec<Note> {
+    let ready = ready(world, health);
+    let bad = ready.answer == Answer::False;
+    bad.then(|| Note::warning(ready.reason, ready.message))
+        .into_iter()
+        .collect()
+}
+
+#[cfg(test)]
+#[path = "plan_tests.rs"]
+mod tests;

@@ -1,0 +1,142 @@
+//! `KubeconfigGenerator`: a kubeconfig for somebody, beside every control plane that is selected.
+//!
+//! | | |
+//! |---|---|
+//! | reconciles | `KubeconfigGenerator` |
+//! | watches | `TenantControlPlane`s, Namespaces (labels), Secrets with Steward's label |
+//! | writes | one Secret for each selected control plane, which goes with the control plane; the finalizer is held while any of them exists |
+//! | conditions | `Ready` (every selected control plane has its kubeconfig) |
+
+mod observe;
+mod perform;
+mod plan;
+
+use butler_api::{
+    keys::{annotations, finalizers},
+    steward::{
+        kubeconfig_generator::{KubeconfigGenerator, KubeconfigGeneratorStatus},
+        tenant_control_plane::TenantControlPlane,
+    },
+};
+use butler_runtime::{
+    cache::Whole,
+    failure::Failure,
+    object::ObjectKey,
+    plan::Plan,
+    reconciler::{Context, Reconciler, Sources},
+};
+use jiff::Timestamp;
+use kube::ResourceExt;
+use serde::Serialize;
+
+use crate::{
+    names::SecretRole,
+    projections::NamespaceLabels,
+    secrets::{Guard, KeptSecret, KubeconfigWish},
+};
+
+pub use observe::{Target, World};
+
+/// What server-side apply cannot do for a generator.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub enum Effect {
+    /// Makes a kubeconfig, or makes it anew.
+    Make {
+        /// For which control plane.
+        control_plane: ObjectKey,
+        /// Why.
+        reason: String,
+        /// For whom.
+        wish: KubeconfigWish,
+        /// Over what it may be written.
+        guard: Guard,
+        /// When.
+        at: Timestamp,
+    },
+    /// Removes a kubeconfig that nobody asks for any more.
+    Remove {
+        /// The Secret.
+        key: ObjectKey,
+        /// Its UID.
+        uid: String,
+    },
+}
+
+/// The controller of [`KubeconfigGenerator`].
+#[derive(Clone, Copy, Debug, Default)]
+pub struct KubeconfigGeneratorReconciler;
+
+impl Reconciler for KubeconfigGeneratorReconciler {
+    const NAME: &'static str = "kubeconfiggenerator";
+    const FINALIZER: Option<&'static str> = Some(finalizers::KUBECONFIG_GENERATOR);
+
+    type Object = KubeconfigGenerator;
+    type Status = KubeconfigGeneratorStatus;
+    type World = World;
+    type Effect = Effect;
+
+    fn sources(&self, sources: &mut Sources<'_, KubeconfigGenerator>) {
+        sources.reads::<Whole<TenantControlPlane>>(|_, generators| generators.keys());
+        sources.reads::<NamespaceLabels>(|_, generators| generators.keys());
+        sources.reads::<KeptSecret>(|secret, generators| {
+            let secret = &secret.value;
+            match (&secret.generator, secret.role) {
+                (Some(name), _) => {
+                    let key = ObjectKey::cluster(name);
+                    generators.get(&key).map(|_| key).into_iter().collect()
+                }
+                // What kubeconfigs are made from.
+                (None, Some(SecretRole::Authority | SecretRole::AdminKubeconfig)) => {
+                    generators.keys()
+                }
+                (None, _) => Vec::new(),
+            }
+        });
+    }
+
+    fn paused(&self, generator: &KubeconfigGenerator, _: &Context) -> Option<String> {
+        let paused = generator
+            .annotations()
+            .contains_key(annotations::STEWARD_PAUSED);
+        paused.then(|| {
+            format!(
+                "remove the annotation {} to go on",
+                annotations::STEWARD_PAUSED
+            )
+        })
+    }
+
+    async fn observe(
+        &self,
+        generator: &KubeconfigGenerator,
+        context: &Context,
+    ) -> Result<World, Failure> {
+        Ok(observe::observe(generator, context))
+    }
+
+    fn plan(
+        &self,
+        generator: &KubeconfigGenerator,
+        world: &World,
+        now: Timestamp,
+    ) -> Plan<KubeconfigGeneratorStatus, Effect> {
+        plan::plan(generator, world, now)
+    }
+
+    async fn perform(
+        &self,
+        generator: &KubeconfigGenerator,
+        effect: &Effect,
+        context: &Context,
+    ) -> Result<(), Failure> {
+        perform::perform(generator, effect, context).await
+    }
+}
+
+/// The Secret that a generator makes for a control plane.
+pub(crate) fn secret_of(control_plane: &ObjectKey, generator: &str) -> ObjectKey {
+    ObjectKey {
+        namespace: control_plane.namespace.clone(),
+        name: format!("{}-{generator}", control_plane.name),
+    }
+}

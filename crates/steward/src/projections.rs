@@ -1,0 +1,274 @@
+//! What Steward remembers of the objects it reads: conclusions, not bodies.
+
+use std::collections::BTreeMap;
+
+use butler_api::{
+    keys::labels, steward::tenant_control_plane::status::resources::RouteParentState,
+};
+use butler_runtime::{
+    cache::{Fetch, Projection},
+    object::Kind,
+};
+use k8s_openapi::api::{
+    apps::v1::{Deployment, DeploymentStatus},
+    core::v1::{LoadBalancerIngress, Namespace, Secret, Service},
+    networking::v1::{Ingress, IngressLoadBalancerStatus},
+};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::{build::API_SERVER, names::SecretRole};
+
+/// The addresses of a control plane's Service.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ServiceFacts {
+    /// Its address inside of the management cluster.
+    pub cluster_ip: Option<String>,
+    /// The addresses and names its load balancer has.
+    pub balancers: Vec<LoadBalancerIngress>,
+}
+
+impl ServiceFacts {
+    /// The address, else the name, under which the load balancer is reached.
+    pub fn balanced_at(&self) -> Option<String> {
+        let filled = |text: Option<&String>| text.filter(|text| !text.is_empty()).cloned();
+        let mut balancers = self.balancers.iter();
+        let address = balancers.find_map(|balancer| filled(balancer.ip.as_ref()));
+        let mut balancers = self.balancers.iter();
+        address.or_else(|| balancers.find_map(|balancer| filled(balancer.hostname.as_ref())))
+    }
+}
+
+impl Projection for ServiceFacts {
+    const LABELS: Option<&'static str> = Some(labels::OWNER_UID);
+
+    fn kind() -> Kind {
+        Kind::of::<Service>()
+    }
+
+    fn project(object: Value) -> Result<Self, serde_json::Error> {
+        let service: Service = serde_json::from_value(object)?;
+        let balancers = service.status.and_then(|status| status.load_balancer);
+        let mut balancers = balancers
+            .and_then(|found| found.ingress)
+            .unwrap_or_default();
+        for balancer in &mut balancers {
+            // Some load balancers count up the ports here; a status that copies them never comes to rest.
+            balancer.ports = None;
+        }
+        let cluster_ip = service.spec.and_then(|spec| spec.cluster_ip);
+        Ok(Self {
+            cluster_ip: cluster_ip.filter(|address| !address.is_empty() && address != "None"),
+            balancers,
+        })
+    }
+}
+
+/// The Secrets that say whom pods trust.
+const TRUST: [SecretRole; 4] = [
+    SecretRole::Authority,
+    SecretRole::ControllerManagerKubeconfig,
+    SecretRole::SchedulerKubeconfig,
+    SecretRole::KonnectivityKubeconfig,
+];
+
+/// How the pods of a control plane are doing.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct DeploymentFacts {
+    /// Generation of the spec.
+    pub generation: Option<i64>,
+    /// How many pods are wanted.
+    pub wanted: i32,
+    /// The image of the API server.
+    pub image: Option<String>,
+    /// The data store of the newest pods.
+    pub store: Option<String>,
+    /// Fingerprints of the Secrets by which the newest pods trust somebody.
+    pub trust: BTreeMap<SecretRole, String>,
+    /// What the Deployment says of itself.
+    pub status: DeploymentStatus,
+}
+
+impl DeploymentFacts {
+    /// How many pods serve.
+    pub fn ready(&self) -> i32 {
+        self.status.ready_replicas.unwrap_or_default()
+    }
+
+    /// Whether no pod of an older kind is left, and one serves if any shall.
+    pub fn has_only_new_pods(&self) -> bool {
+        let status = &self.status;
+        let count = |count: Option<i32>| count.unwrap_or_default();
+        status.observed_generation == self.generation
+            && count(status.updated_replicas) == count(status.replicas)
+            && (self.wanted == 0 || self.ready() > 0)
+    }
+
+    /// Whether every pod is of the newest kind and serves.
+    pub fn is_rolled_out(&self) -> bool {
+        let status = &self.status;
+        let all = |count: Option<i32>| count.unwrap_or_default() == self.wanted;
+        status.observed_generation == self.generation
+            && status.unavailable_replicas.unwrap_or_default() == 0
+            && all(status.updated_replicas)
+            && all(status.ready_replicas)
+            && all(status.replicas)
+    }
+}
+
+impl Projection for DeploymentFacts {
+    const LABELS: Option<&'static str> = Some(labels::OWNER_UID);
+
+    fn kind() -> Kind {
+        Kind::of::<Deployment>()
+    }
+
+    fn project(object: Value) -> Result<Self, serde_json::Error> {
+        let deployment: Deployment = serde_json::from_value(object)?;
+        let spec = deployment.spec.unwrap_or_default();
+        let labels = spec.template.metadata.and_then(|metadata| metadata.labels);
+        let found = labels.unwrap_or_default();
+        let trust = TRUST.into_iter().filter_map(|role| {
+            let prefix = labels::STEWARD_COMPONENT_CHECKSUM_PREFIX;
+            let label = format!("{prefix}{}", role.checksum_label());
+            Some((role, found.get(&label)?.clone()))
+        });
+        let pod = spec.template.spec.unwrap_or_default();
+        let mut containers = pod.containers.into_iter();
+        let api_server = containers.find(|container| container.name == API_SERVER);
+        Ok(Self {
+            generation: deployment.metadata.generation,
+            wanted: spec.replicas.unwrap_or(1),
+            image: api_server.and_then(|container| container.image),
+            store: found.get(labels::STEWARD_DATA_STORE).cloned(),
+            trust: trust.collect(),
+            status: deployment.status.unwrap_or_default(),
+        })
+    }
+}
+
+/// The addresses of a control plane's Ingress.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct IngressFacts {
+    /// What its controller says.
+    pub balancer: Option<IngressLoadBalancerStatus>,
+}
+
+impl Projection for IngressFacts {
+    const LABELS: Option<&'static str> = Some(labels::OWNER_UID);
+
+    fn kind() -> Kind {
+        Kind::of::<Ingress>()
+    }
+
+    fn project(object: Value) -> Result<Self, serde_json::Error> {
+        let ingress: Ingress = serde_json::from_value(object)?;
+        Ok(Self {
+            balancer: ingress.status.and_then(|status| status.load_balancer),
+        })
+    }
+}
+
+/// What the Gateways of a route say.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RouteFacts {
+    /// Each Gateway, and whether it took the route.
+    pub parents: Vec<RouteParentState>,
+}
+
+/// The route of the Gateway API that passes TLS through.
+pub fn tls_route() -> Kind {
+    Kind {
+        group: "gateway.networking.k8s.io".to_owned(),
+        version: "v1alpha2".to_owned(),
+        kind: "TLSRoute".to_owned(),
+        plural: "tlsroutes".to_owned(),
+        namespaced: true,
+    }
+}
+
+impl Projection for RouteFacts {
+    const LABELS: Option<&'static str> = Some(labels::OWNER_UID);
+    const OPTIONAL: bool = true;
+
+    fn kind() -> Kind {
+        tls_route()
+    }
+
+    fn project(mut object: Value) -> Result<Self, serde_json::Error> {
+        Ok(Self {
+            parents: at(&mut object, "/status/parents")?,
+        })
+    }
+}
+
+/// The part at a JSON pointer; the default if there is none.
+fn at<T: DeserializeOwned + Default>(
+    object: &mut Value,
+    pointer: &str,
+) -> Result<T, serde_json::Error> {
+    match object.pointer_mut(pointer) {
+        Some(part) => serde_json::from_value(part.take()),
+        None => Ok(T::default()),
+    }
+}
+
+/// That a route of Traefik exists.
+#[derive(Clone, Copy, Debug)]
+pub struct TraefikRoute;
+
+/// The route of Traefik that passes TLS through.
+pub fn traefik_route() -> Kind {
+    Kind {
+        group: "traefik.io".to_owned(),
+        version: "v1alpha1".to_owned(),
+        kind: "IngressRouteTCP".to_owned(),
+        plural: "ingressroutetcps".to_owned(),
+        namespaced: true,
+    }
+}
+
+impl Projection for TraefikRoute {
+    const LABELS: Option<&'static str> = Some(labels::OWNER_UID);
+    const OPTIONAL: bool = true;
+
+    fn kind() -> Kind {
+        traefik_route()
+    }
+
+    fn project(_: Value) -> Result<Self, serde_json::Error> {
+        Ok(Self)
+    }
+}
+
+/// That a Secret exists, and its version: enough to tell that something which is read elsewhere has changed.
+#[derive(Clone, Copy, Debug)]
+pub struct SecretVersion;
+
+impl Projection for SecretVersion {
+    const FETCH: Fetch = Fetch::Metadata;
+
+    fn kind() -> Kind {
+        Kind::of::<Secret>()
+    }
+
+    fn project(_: Value) -> Result<Self, serde_json::Error> {
+        Ok(Self)
+    }
+}
+
+/// The labels of a namespace.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NamespaceLabels(pub BTreeMap<String, String>);
+
+impl Projection for NamespaceLabels {
+    const FETCH: Fetch = Fetch::Metadata;
+
+    fn kind() -> Kind {
+        Kind::of::<Namespace>()
+    }
+
+    fn project(mut object: Value) -> Result<Self, serde_json::Error> {
+        at(&mut object, "/metadata/labels").map(Self)
+    }
+}

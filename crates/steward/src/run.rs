@@ -1,0 +1,263 @@
+//! The process `butler steward`: its flags, and the controllers wired together.
+
+use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
+
+use butler_api::{
+    cluster_api::steward_control_plane::StewardControlPlane, keys::names,
+    steward::tenant_control_plane::TenantControlPlane,
+};
+use butler_runtime::{
+    admission::Reach,
+    bind_address::BindAddress,
+    client::{self, ClientError, Component},
+    controller::ControllerSettings,
+    leader::LeaseName,
+    manager::{Manager, ManagerError, ManagerOptions, WebhookOptions},
+    reconciler::Bell,
+    shutdown::Shutdown,
+};
+
+use crate::{
+    admission,
+    data_store::DataStoreReconciler,
+    kubeconfig_generator::KubeconfigGeneratorReconciler,
+    metrics,
+    moves::Moves,
+    secrets::KeysOnThreads,
+    settings::{KINE_IMAGE, Settings},
+    steward_control_plane::{
+        ClusterApiSettings, ExternalReferences, StewardControlPlaneReconciler,
+        elsewhere::{Elsewhere, OtherPlaces},
+    },
+    store::{Drivers, StorePort},
+    tenant_control_plane::{Ports, TenantControlPlaneReconciler},
+    tenant_port::TenantPort,
+    tenants::{TenantAccess, Tenants},
+};
+
+/// The component's name: its Deployment, service account, field manager and user agent.
+pub const COMPONENT: &str = "steward";
+/// The Service in front of the webhooks, in the namespace of the component.
+const WEBHOOK_SERVICE: &str = "steward-webhook-service";
+/// The port of that Service.
+const WEBHOOK_SERVICE_PORT: u16 = 443;
+/// How often a data store is asked how it is.
+const STORE_PERIOD: Duration = Duration::from_mins(1);
+
+/// Flags of `butler steward`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Arguments {
+    /// The kubeconfig of the management cluster; without it KUBECONFIG, the service account or ~/.kube/config
+    #[arg(long, value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+    /// Where /metrics is served
+    #[arg(long, value_name = "ADDRESS", default_value = ":8080")]
+    pub metrics_bind_address: BindAddress,
+    /// Where /healthz and /readyz are served
+    #[arg(long, value_name = "ADDRESS", default_value = ":8081")]
+    pub health_probe_bind_address: BindAddress,
+    /// Work only while holding the lease, so that several replicas can run
+    #[arg(long, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true")]
+    pub leader_elect: bool,
+    /// The namespace of the lease, of the webhooks' certificates, and of Secrets that a data store names without one
+    #[arg(long, value_name = "NAMESPACE", env = "POD_NAMESPACE", default_value = names::STEWARD_NAMESPACE)]
+    pub pod_namespace: String,
+    /// The data store of control planes that name none; empty if they must name one
+    #[arg(long, value_name = "NAME", default_value = names::DEFAULT_DATA_STORE)]
+    pub datastore: String,
+    /// The image of kine, which stands before data stores that are not etcd
+    #[arg(long, value_name = "IMAGE", default_value = KINE_IMAGE)]
+    pub kine_image: String,
+    /// The image with butler, for its own reverse tunnel; without it, tunnels are made of konnectivity's images
+    #[arg(long, value_name = "IMAGE")]
+    pub tunnel_image: Option<String>,
+    /// How API servers of tenants are reached; in the management cluster by their Services, elsewhere by their endpoints
+    #[arg(long, value_name = "WAY", value_enum)]
+    pub tenant_access: Option<TenantAccess>,
+    /// How many control planes are worked on at the same time
+    #[arg(long, value_name = "COUNT", default_value_t = 8)]
+    pub max_concurrent_tcp_reconciles: usize,
+    /// Kinds of Cluster API's infrastructure, beside those that are known, whose spec.controlPlaneEndpoint is written
+    #[arg(long, value_name = "KIND", value_delimiter = ',')]
+    pub dynamic_infrastructure_clusters: Vec<String>,
+    /// Leave Cluster API's infrastructure alone: somebody else tells it the endpoint
+    #[arg(long, value_name = "BOOL", default_value_t = false, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true")]
+    pub skip_infra_cluster_patch: bool,
+    /// Whether control planes of Cluster API may run in other clusters, and where the kubeconfigs of those may be
+    #[arg(long, value_name = "WHERE", value_enum, default_value_t)]
+    pub external_cluster_references: ExternalReferences,
+    /// Review manifests before the API server takes them
+    #[arg(long, value_name = "BOOL", default_value_t = false, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true")]
+    pub enable_webhooks: bool,
+    /// The port webhooks are served on
+    #[arg(long, value_name = "PORT", default_value_t = 9443)]
+    pub webhook_port: u16,
+    /// How the API server reaches the webhooks of a process outside of the cluster; else by the Service
+    /// steward-webhook-service
+    #[arg(long, value_name = "URL")]
+    pub webhook_url: Option<String>,
+}
+
+impl Arguments {
+    fn settings(&self) -> Settings {
+        Settings {
+            default_data_store: Some(self.datastore.clone()).filter(|name| !name.is_empty()),
+            kine_image: self.kine_image.clone(),
+            tunnel_image: self.tunnel_image.clone().filter(|image| !image.is_empty()),
+            namespace: self.pod_namespace.clone(),
+        }
+    }
+
+    fn cluster_api_settings(&self) -> ClusterApiSettings {
+        let further = self.dynamic_infrastructure_clusters.iter();
+        ClusterApiSettings {
+            skip_infrastructure: self.skip_infra_cluster_patch,
+            further_infrastructure: further.cloned().collect(),
+            external: self.external_cluster_references,
+        }
+    }
+
+    /// A process that was not told which cluster to work on runs in it.
+    fn tenant_access(&self) -> TenantAccess {
+        let usual = if client::runs_in_cluster(self.kubeconfig.as_deref()) {
+            TenantAccess::Service
+        } else {
+            TenantAccess::Endpoint
+        };
+        self.tenant_access.unwrap_or(usual)
+    }
+
+    fn webhooks(&self) -> Option<WebhookOptions> {
+        let namespace = self.pod_namespace.clone();
+        let service = || Reach::Service {
+            namespace: namespace.clone(),
+            name: WEBHOOK_SERVICE.to_owned(),
+            port: WEBHOOK_SERVICE_PORT,
+        };
+        self.enable_webhooks.then(|| WebhookOptions {
+            listen: SocketAddr::from(([0, 0, 0, 0], self.webhook_port)),
+            reach: self.webhook_url.clone().map_or_else(service, Reach::Url),
+            namespace: namespace.clone(),
+        })
+    }
+}
+
+/// What the process reaches beside Kubernetes.
+#[derive(Clone)]
+pub struct Surroundings {
+    /// The way to data stores.
+    pub stores: Arc<dyn StorePort>,
+    /// The way into tenants.
+    pub tenants: Option<Arc<dyn TenantPort>>,
+    /// Rung by whoever sees something change inside of a tenant.
+    pub bell: Bell<TenantControlPlane>,
+}
+
+/// Why the process ended.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// There is no way to the management cluster.
+    #[error("could not connect to the management cluster")]
+    Client(#[from] ClientError),
+    /// It ended while running.
+    #[error("Steward stopped")]
+    Manager(#[from] ManagerError),
+}
+
+/// Adds Steward's controllers and reviewers to a process.
+pub fn add(manager: &mut Manager, settings: &Settings, surroundings: Surroundings, workers: usize) {
+    let ports = Ports {
+        stores: Arc::clone(&surroundings.stores),
+        tenants: surroundings.tenants,
+        moves: Arc::new(Moves::new(surroundings.bell.clone())),
+        keys: Arc::new(KeysOnThreads),
+        bell: surroundings.bell,
+    };
+    let many = ControllerSettings {
+        workers,
+        ..ControllerSettings::default()
+    };
+    manager.add(
+        TenantControlPlaneReconciler::new(settings.clone(), ports),
+        many,
+    );
+    manager.add(
+        DataStoreReconciler::new(settings.clone(), surroundings.stores, STORE_PERIOD),
+        ControllerSettings::default(),
+    );
+    manager.add(KubeconfigGeneratorReconciler, ControllerSettings::default());
+    metrics::register(manager.metrics(), manager.caches());
+    manager.review(admission::webhooks(manager.caches(), settings));
+}
+
+/// Adds the control plane provider of Cluster API to a process. Where Cluster API is not installed, it has nothing to do.
+pub fn add_cluster_api(
+    manager: &mut Manager,
+    settings: ClusterApiSettings,
+    elsewhere: Arc<dyn Elsewhere>,
+    bell: Bell<StewardControlPlane>,
+) {
+    manager.add(
+        StewardControlPlaneReconciler::new(settings, elsewhere, bell),
+        ControllerSettings::default(),
+    );
+}
+
+/// Runs Steward until the shutdown.
+pub async fn run(arguments: Arguments, version: &str, shutdown: Shutdown) -> Result<(), RunError> {
+    client::install_crypto();
+    let component = Component::new(COMPONENT, version)?;
+    let configuration = client::configuration(arguments.kubeconfig.as_deref()).await?;
+    let client = client::client(configuration, &component)?;
+
+    let settings = arguments.settings();
+    let mut manager = Manager::new(client.clone(), component.clone());
+    let control_planes = Bell::default();
+    let elsewhere = OtherPlaces::new(
+        client,
+        component.clone(),
+        manager.metrics().clone(),
+        control_planes.clone(),
+    );
+    let bell = Bell::default();
+    let tenants = Tenants::new(
+        component,
+        manager.metrics().clone(),
+        bell.clone(),
+        arguments.tenant_access(),
+        settings.clone(),
+    );
+    let surroundings = Surroundings {
+        stores: Arc::new(Drivers),
+        tenants: Some(Arc::new(tenants)),
+        bell,
+    };
+    add(
+        &mut manager,
+        &settings,
+        surroundings,
+        arguments.max_concurrent_tcp_reconciles.max(1),
+    );
+
+    add_cluster_api(
+        &mut manager,
+        arguments.cluster_api_settings(),
+        Arc::new(elsewhere),
+        control_planes,
+    );
+
+    let webhooks = arguments.webhooks();
+    let lease = LeaseName {
+        namespace: arguments.pod_namespace,
+        name: names::STEWARD_LEASE.to_owned(),
+    };
+    let options = ManagerOptions {
+        lease: arguments.leader_elect.then_some(lease),
+        health: arguments.health_probe_bind_address.address(),
+        metrics: arguments.metrics_bind_address.address(),
+        webhooks,
+        ..ManagerOptions::default()
+    };
+    manager.run(options, shutdown).await?;
+    Ok(())
+}

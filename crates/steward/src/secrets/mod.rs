@@ -1,0 +1,30 @@
+//! Certificates, keys and kubeconfigs of control planes.
+//!
+//! Owns what each Secret must hold ([`wanted`]), what one that exists holds ([`KeptSecret`]), whether that is good ([`review`]),
+//! and how it is made ([`issue`]). Key material is in none of the first three: it is made, or read, where it is written.
+
+mod content;
+mod facts;
+mod issue;
+mod order;
+mod review;
+mod rotation;
+mod short_lived;
+mod wanted;
+mod write;
+
+pub(crate) use content::{Data, pair, text};
+pub use content::{KubeconfigFacts, Pair};
+pub use facts::{Content, KeptSecret, Seen, checksum};
+pub use issue::{Keys, KeysOnThreads, issue};
+pub(crate) use issue::{LEAF_LIFE, bytes, client_of, load, render};
+pub use order::{Guard, KubeconfigWish, LeafWish, Order, Recipe};
+pub(crate) use review::check_kubeconfigs;
+pub use review::{Review, review};
+pub use rotation::{RETIRE, RotationFacts, Step};
+pub use short_lived::{Borrower, short_lived_kubeconfig};
+pub use wanted::{Wanted, wanted};
+pub(crate) use write::{overtaken, replace, secret_kind, write_secret};
+
+#[cfg(test)]
+mod tests;

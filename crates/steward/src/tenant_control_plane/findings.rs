@@ -1,0 +1,238 @@
+//! What a look at a control plane says: conditions with their reasons, and what people should hear of.
+
+use butler_api::{
+    conditions::{reasons, types},
+    keys::annotations,
+    steward::tenant_control_plane::TenantControlPlaneStatus,
+};
+use butler_runtime::{
+    conditions::{Answer, Conditions, Finding},
+    plan::Note,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+
+use super::{look::Look, part::is_frozen};
+use crate::{
+    names::SecretRole, projections::DeploymentFacts, secrets::RETIRE, tenant_port::TenantState,
+    version_rules::VersionRefusal,
+};
+
+impl Look<'_> {
+    pub(super) fn conditions(
+        &self,
+        before: &TenantControlPlaneStatus,
+        refusal: Option<&VersionRefusal>,
+    ) -> Vec<Condition> {
+        let certificates = self.certificates();
+        let endpoint = self.endpoint();
+        let available = self.available();
+        let ready = self.ready(
+            refusal,
+            &[&self.storage.finding, &certificates, &endpoint, &available],
+        );
+        let generation = self.control_plane.metadata.generation;
+        let mut said = Conditions::since(&before.conditions, generation, self.now)
+            .tell(types::CERTIFICATES_READY, certificates)
+            .tell(types::DATA_STORE_READY, self.storage.finding.clone())
+            .tell(types::ENDPOINT_READY, endpoint)
+            .tell(types::AVAILABLE, available)
+            .tell(types::ROLLING_OUT, self.rolling_out());
+        if let Some(migrated) = &self.migration.finding {
+            said = said.tell(types::DATA_STORE_MIGRATED, migrated.clone());
+        }
+        if let Some(tenant) = self.tenant(before) {
+            said = said.tell(types::TENANT_CONFIGURED, tenant);
+        }
+        if self.control_plane.spec.addons.worker_bootstrap.is_some() {
+            let message = "spec.addons.workerBootstrap: this release has no help for Talos nodes yet; nodes join with kubeadm";
+            said = said.say(
+                types::FEATURES_AVAILABLE,
+                false,
+                reasons::NOT_YET_IMPLEMENTED,
+                message,
+            );
+        }
+        said.tell(types::READY, ready).finish()
+    }
+
+    fn certificates(&self) -> Finding {
+        if let Some(refused) = self.review.refused.first() {
+            return Finding::new(false, reasons::AUTHORITY_INVALID, refused.clone());
+        }
+        let orders = self.review.orders.iter();
+        let missing: Vec<_> = orders
+            .map(|order| format!("{} {}", self.names.secret_name(order.role), order.reason))
+            .collect();
+        if !missing.is_empty() {
+            return Finding::new(false, reasons::ISSUING, missing.join("; "));
+        }
+        let has = |role| self.world.secrets.contains_key(&role);
+        if has(SecretRole::ApiServer) && has(SecretRole::AdminKubeconfig) {
+            return Finding::new(true, reasons::READY, self.validity());
+        }
+        let message = "the API server's certificate is made when its address is known";
+        Finding::new(false, reasons::WAITING_FOR_ADDRESS, message)
+    }
+
+    fn validity(&self) -> String {
+        let authority = self.world.secrets.get(&SecretRole::Authority);
+        let rotation = authority
+            .map(|seen| seen.value.rotation.clone())
+            .unwrap_or_default();
+        match rotation.retirement() {
+            _ if rotation.has_next => {
+                "every certificate is valid; a new authority signs when all pods trust it"
+                    .to_owned()
+            }
+            Some(end) => format!(
+                "every certificate is valid; the old authority is trusted until {end}, or until {} of the Secret {} is set to {RETIRE}",
+                annotations::STEWARD_ROTATE,
+                self.names.secret(SecretRole::Authority),
+            ),
+            None => "every certificate is valid".to_owned(),
+        }
+    }
+
+    fn endpoint(&self) -> Finding {
+        if let (Some(endpoint), Some(_)) = (&self.addresses.endpoint, self.addresses.advertised) {
+            Finding::new(
+                true,
+                reasons::READY,
+                format!("the API server is reached at {endpoint}"),
+            )
+        } else {
+            let message = format!(
+                "the Service {} has no address yet; a load balancer of the management cluster must give it one",
+                self.names.itself()
+            );
+            Finding::new(false, reasons::WAITING_FOR_ADDRESS, message)
+        }
+    }
+
+    fn available(&self) -> Finding {
+        let deployment = self.world.deployment.as_ref();
+        let serving = deployment.map_or(0, DeploymentFacts::ready);
+        if self.is_asleep() {
+            return Finding::new(
+                false,
+                reasons::SLEEPING,
+                "it is scaled to zero; scale it up to wake it",
+            );
+        }
+        match deployment {
+            None => Finding::new(
+                false,
+                reasons::CREATING,
+                "the pods are made when all that they need is there",
+            ),
+            Some(_) if serving == 0 => {
+                let message = format!(
+                    "no pod of the Deployment {} is ready; `kubectl describe pods -l {}` tells why",
+                    self.names.itself(),
+                    self.names.selector_text(),
+                );
+                Finding::new(false, reasons::PODS_NOT_READY, message)
+            }
+            Some(_) => Finding::new(true, reasons::READY, "the API server serves"),
+        }
+    }
+
+    fn rolling_out(&self) -> Finding {
+        match &self.world.deployment {
+            Some(found) if !found.is_rolled_out() => {
+                let updated = found.status.updated_replicas.unwrap_or_default();
+                let message = format!("{updated} of {} pods are of the newest kind", found.wanted);
+                Finding::new(true, reasons::ROLLING_OUT, message)
+            }
+            Some(_) => Finding::new(false, reasons::READY, "every pod is of the newest kind"),
+            None => Finding::new(false, reasons::CREATING, "there are no pods yet"),
+        }
+    }
+
+    fn tenant(&self, before: &TenantControlPlaneStatus) -> Option<Finding> {
+        let state = self.world.tenant.as_ref()?;
+        let wanted = self.tenant_fingerprint();
+        let in_place = || Finding::new(true, reasons::READY, "the tenant has what its nodes need");
+        // Before a new process has looked, what was said last of the same spec still holds.
+        let generation = self.control_plane.metadata.generation;
+        let held = before.conditions.iter().any(|condition| {
+            condition.type_ == types::TENANT_CONFIGURED
+                && condition.status == "True"
+                && condition.observed_generation == generation
+        });
+        Some(match (&state.problem, wanted) {
+            (None, Some(_)) if is_frozen(self.control_plane) => {
+                let message = "the tenant refuses writes, ours included, while its state moves";
+                Finding::new(false, reasons::MIGRATING, message)
+            }
+            (Some(problem), Some(_)) => Finding::new(false, reasons::FAILED, problem.clone()),
+            (_, None) => {
+                let message = "the inside of the tenant is looked after when its API server serves";
+                Finding::new(Answer::Unknown, reasons::WAITING_FOR_DEPENDENCIES, message)
+            }
+            (None, Some(wanted)) if state.configured.as_ref() == Some(&wanted) => in_place(),
+            (None, Some(_)) if held && *state == TenantState::default() => in_place(),
+            (None, Some(_)) => Finding::new(
+                false,
+                reasons::RECONCILING,
+                "the tenant is being brought in step",
+            ),
+        })
+    }
+
+    fn ready(&self, refusal: Option<&VersionRefusal>, stages: &[&Finding]) -> Finding {
+        if let Some(refusal) = refusal {
+            return Finding::new(
+                false,
+                reasons::VERSION_SKEW,
+                format!("spec.kubernetes.version: {refusal}"),
+            );
+        }
+        let is_serving = stages
+            .last()
+            .is_some_and(|available| available.answer == Answer::True);
+        if is_serving {
+            let endpoint = self
+                .addresses
+                .endpoint
+                .as_ref()
+                .map(ToString::to_string)
+                .unwrap_or_default();
+            return Finding::new(
+                true,
+                reasons::READY,
+                format!("the API server serves at {endpoint}"),
+            );
+        }
+        let mut obstacles = stages
+            .iter()
+            .filter(|finding| finding.answer != Answer::True);
+        obstacles.next().map_or_else(
+            || Finding::new(false, reasons::RECONCILING, ""),
+            |obstacle| Finding::new(false, obstacle.reason, obstacle.message.clone()),
+        )
+    }
+
+    pub(super) fn notes(&self, refusal: Option<&VersionRefusal>) -> Vec<Note> {
+        let mut notes: Vec<_> = self
+            .review
+            .refused
+            .iter()
+            .map(|refused| Note::warning(reasons::AUTHORITY_INVALID, refused))
+            .collect();
+        if let Some(refusal) = refusal {
+            notes.push(Note::warning(reasons::VERSION_SKEW, refusal.to_string()));
+        }
+        if let Some(migrated) = &self.migration.finding {
+            notes.push(match migrated.reason {
+                reasons::MIGRATING => Note::normal(migrated.reason, &migrated.message),
+                reason => Note::warning(reason, &migrated.message),
+            });
+        }
+        let store = &self.storage.finding;
+        if store.answer != Answer::True && store.reason != reasons::CREATING {
+            notes.push(Note::warning(store.reason, &store.message));
+        }
+        notes
+    }
+}

@@ -1,0 +1,372 @@
+//! One look at a control plane: everything that is found out about it, the objects and effects that follow, and its status.
+
+use std::collections::BTreeMap;
+
+use butler_api::{
+    conditions::reasons,
+    steward::tenant_control_plane::{
+        ControlPlanePhase, TenantControlPlane, TenantControlPlaneStatus,
+        status::{KubernetesResources, MigrationStage, StorageState, resources::VersionState},
+    },
+    version::KubernetesVersion,
+};
+use butler_runtime::object::Manifest;
+use jiff::Timestamp;
+use serde_json::json;
+
+use super::{
+    Effect,
+    migration::{self, Migration, Obstacle, Situation},
+    observe::World,
+    part::is_frozen,
+    phase::phase,
+    status,
+    storage::{self, Storage},
+};
+use crate::{
+    addresses::{Addresses, addresses},
+    build::{self, PodInputs, StoreConnection},
+    move_port::Stillness,
+    names::{Names, SecretRole},
+    projections::DeploymentFacts,
+    secrets::{Review, bytes, checksum, review, wanted},
+    settings::Settings,
+    version_rules::VersionRefusal,
+};
+
+/// The version that all pods have run last.
+pub(super) fn installed(control_plane: &TenantControlPlane) -> Option<&str> {
+    let status = control_plane.status.as_ref()?;
+    let version = status.kubernetes_resources.as_ref()?.version.as_ref()?;
+    version
+        .version
+        .as_deref()
+        .filter(|version| !version.is_empty())
+}
+
+/// Whether all pods, and the inside of the tenant, trust the authorities that their Secret holds.
+fn is_settled(world: &World) -> bool {
+    let is_current = |role: &SecretRole, checksum: &String| {
+        let seen = world.secrets.get(role);
+        seen.is_some_and(|seen| seen.value.checksum == *checksum)
+    };
+    let pods = world.deployment.as_ref().is_some_and(|found| {
+        let mut trust = found.trust.iter();
+        found.is_rolled_out() && trust.all(|(role, checksum)| is_current(role, checksum))
+    });
+    let tenant = world
+        .tenant
+        .as_ref()
+        .is_none_or(|tenant| tenant.configured.is_some() && tenant.problem.is_none());
+    pods && tenant
+}
+
+/// All that one look at a control plane finds.
+pub(super) struct Look<'a> {
+    pub(super) control_plane: &'a TenantControlPlane,
+    pub(super) world: &'a World,
+    pub(super) version: &'a KubernetesVersion,
+    pub(super) settings: &'a Settings,
+    pub(super) now: Timestamp,
+    pub(super) names: Names,
+    pub(super) addresses: Addresses,
+    pub(super) review: Review,
+    pub(super) storage: Storage,
+    pub(super) migration: Migration,
+}
+
+impl<'a> Look<'a> {
+    pub(super) fn new(
+        control_plane: &'a TenantControlPlane,
+        world: &'a World,
+        version: &'a KubernetesVersion,
+        settings: &'a Settings,
+        now: Timestamp,
+    ) -> Self {
+        let service = world.service.as_ref();
+        let wanted = wanted(control_plane, version, service, settings);
+        // What must not be written into the tenant now is not waited for in it either.
+        let is_settled = is_settled(world) && !is_frozen(control_plane);
+        let mut look = Self {
+            control_plane,
+            world,
+            version,
+            settings,
+            now,
+            names: Names::of(control_plane),
+            addresses: addresses(control_plane, service),
+            review: review(&wanted, &world.secrets, is_settled, now),
+            storage: storage::look(control_plane, world, now),
+            migration: Migration::default(),
+        };
+        look.migration = migration::look(&look.situation());
+        look
+    }
+
+    fn situation(&self) -> Situation<'_> {
+        let (world, deployment) = (self.world, self.world.deployment.as_ref());
+        let is_set_up = self.storage.connection.is_some();
+        let connection = self.storage.connection.as_ref();
+        let uses_store = |found: &DeploymentFacts| {
+            let store = connection.map(|connection| &connection.name);
+            store.is_some() && found.store.as_ref() == store && found.has_only_new_pods()
+        };
+        Situation {
+            control_plane: self.control_plane,
+            store: &world.store,
+            other: &world.other_store,
+            other_rival: world.other_rival.as_ref(),
+            overrides: world.overrides.iter().map(|(_, view)| view).collect(),
+            stillness: self.stillness(),
+            is_set_up,
+            has_pods: deployment.is_some(),
+            is_rolled_out: deployment.is_some_and(uses_store),
+            is_thawed: self.is_in_step().unwrap_or(true),
+            errand: world.errand.as_ref(),
+            now: self.now,
+        }
+    }
+
+    /// Whether the inside of the tenant is as it shall be; unknown where nobody serves, or there is no way there.
+    fn is_in_step(&self) -> Option<bool> {
+        let state = self.world.tenant.as_ref()?;
+        let wanted = self.tenant_fingerprint()?;
+        Some(state.configured == Some(wanted))
+    }
+
+    /// Why nobody can write into the state, or what that waits for.
+    fn stillness(&self) -> Result<Stillness, Obstacle> {
+        let deployment = self.world.deployment.as_ref();
+        let pods = deployment.and_then(|found| found.status.replicas);
+        if self.is_asleep() && deployment.is_some_and(|found| found.wanted == 0) {
+            let is_seen = deployment
+                .is_some_and(|found| found.status.observed_generation == found.generation);
+            if is_seen && pods.unwrap_or_default() == 0 {
+                return Ok(Stillness::Asleep(
+                    deployment.and_then(|found| found.generation),
+                ));
+            }
+            let message = "the pods have not ended yet".to_owned();
+            return Err((reasons::MIGRATING, message));
+        }
+        if self.world.tenant.is_none() {
+            let message = "nobody here can have the tenant refuse writes; scale it to zero first";
+            return Err((reasons::UNSUPPORTED, message.to_owned()));
+        }
+        match self.is_in_step() {
+            None => {
+                let message = "no API server of it serves, so that none can be told to refuse writes; have it serve, or scale it to zero";
+                Err((reasons::PODS_NOT_READY, message.to_owned()))
+            }
+            Some(true) if is_frozen(self.control_plane) => Ok(Stillness::Frozen),
+            Some(_) => {
+                let tenant = self.world.tenant.as_ref();
+                let problem = tenant.and_then(|tenant| tenant.problem.clone());
+                let message = problem
+                    .unwrap_or_else(|| "the API servers do not refuse writes yet".to_owned());
+                Err((reasons::MIGRATING, message))
+            }
+        }
+    }
+
+    /// What depends on nothing.
+    pub(super) fn always(&self) -> Vec<Manifest> {
+        let (control_plane, names) = (self.control_plane, &self.names);
+        let mut all = vec![build::service(control_plane, names)];
+        all.extend(build::egress_configuration(
+            control_plane,
+            names,
+            self.settings,
+        ));
+        all.extend(build::ingress(control_plane, names));
+        all.extend(build::traefik(control_plane, names));
+        all.extend(build::routes(control_plane, names));
+        all
+    }
+
+    /// The pods, once everything that they mount is there.
+    pub(super) fn pods(&self) -> Option<Vec<Manifest>> {
+        let connection = self.storage.connection.as_ref()?;
+        let advertised = self.addresses.advertised?;
+        let checksums = self.checksums(connection)?;
+        let inputs = PodInputs {
+            control_plane: self.control_plane,
+            names: &self.names,
+            version: self.version,
+            advertised,
+            connection,
+            checksums: &checksums,
+            settings: self.settings,
+        };
+        let mut all = vec![build::deployment(&inputs)];
+        all.extend(build::budget(self.control_plane, &self.names));
+        Some(all)
+    }
+
+    fn checksums(&self, connection: &StoreConnection) -> Option<BTreeMap<SecretRole, String>> {
+        let mounted = build::mounted(self.control_plane, connection).into_iter();
+        mounted
+            .map(|role| {
+                // Pods that start with what is replaced in a moment would have to be replaced themselves right after.
+                let is_ordered = self.review.orders.iter().any(|order| order.role == role);
+                let seen = self.world.secrets.get(&role).filter(|_| !is_ordered)?;
+                Some((role, seen.value.checksum.clone()))
+            })
+            .collect()
+    }
+
+    pub(super) fn effects(&self) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        if !self.review.orders.is_empty() {
+            effects.push(Effect::Issue {
+                orders: self.review.orders.clone(),
+                at: self.now,
+            });
+        }
+        // Where the state changes its home, what is left to be done at the old one does not matter any more.
+        let setup = self.storage.order.clone();
+        let setup = setup.filter(|_| self.migration.home.is_none());
+        effects.extend(setup.map(Effect::EnsureStore));
+        effects.extend(self.tenant_effect());
+        effects.extend(self.migration.order.clone().map(Effect::RunErrand));
+        effects
+    }
+
+    fn tenant_effect(&self) -> Option<Effect> {
+        let state = self.world.tenant.as_ref()?;
+        match self.tenant_fingerprint() {
+            Some(fingerprint) if state.configured.as_ref() != Some(&fingerprint) => {
+                Some(Effect::ConfigureTenant { fingerprint })
+            }
+            None if self.is_asleep() && state.configured.is_some() => Some(Effect::ReleaseTenant),
+            _ => None,
+        }
+    }
+
+    /// What the inside of the tenant depends on; nothing while nobody serves.
+    pub(super) fn tenant_fingerprint(&self) -> Option<String> {
+        let serving = self
+            .world
+            .deployment
+            .as_ref()
+            .map_or(0, DeploymentFacts::ready);
+        let endpoint = self
+            .addresses
+            .endpoint
+            .as_ref()
+            .filter(|_| serving > 0 && !self.is_asleep())?;
+        let secret = |role| {
+            let seen = self.world.secrets.get(&role)?;
+            Some(bytes(&seen.value.checksum))
+        };
+        let parts = [
+            ("spec", bytes(&json!(self.control_plane.spec).to_string())),
+            (
+                "tunnel",
+                bytes(self.settings.tunnel_image.as_deref().unwrap_or_default()),
+            ),
+            ("version", bytes(&self.version.to_string())),
+            ("endpoint", bytes(&endpoint.to_string())),
+            ("authority", secret(SecretRole::Authority)?),
+            ("kubeconfig", secret(SecretRole::AdminKubeconfig)?),
+            ("frozen", bytes(&is_frozen(self.control_plane).to_string())),
+        ];
+        Some(checksum(
+            &parts.map(|(name, value)| (name.to_owned(), value)).into(),
+        ))
+    }
+
+    pub(super) fn is_asleep(&self) -> bool {
+        self.control_plane.spec.control_plane.deployment.replicas == 0
+    }
+
+    pub(super) fn status(&self, refusal: Option<&VersionRefusal>) -> TenantControlPlaneStatus {
+        let before = self.control_plane.status.clone().unwrap_or_default();
+        let conditions = self.conditions(&before, refusal);
+        let resources = self.resources(before.kubernetes_resources.as_ref());
+        TenantControlPlaneStatus {
+            control_plane_endpoint: self.addresses.endpoint.as_ref().map(ToString::to_string),
+            kubernetes_resources: Some(resources),
+            storage: self.storage_state(),
+            certificates: Some(status::certificates(
+                self.world,
+                before.certificates.as_ref(),
+                self.now,
+            )),
+            kubeconfig: Some(status::kubeconfigs(
+                self.world,
+                before.kubeconfig.as_ref(),
+                self.now,
+            )),
+            kubeadm_config: before.kubeadm_config,
+            kubeadm_phase: before.kubeadm_phase,
+            addons: before.addons,
+            observed_generation: None,
+            conditions,
+        }
+    }
+
+    /// Where the state is from now on.
+    fn storage_state(&self) -> Option<StorageState> {
+        let state = self.storage.state.clone()?;
+        let home = self.migration.home.clone();
+        Some(StorageState {
+            data_store_name: home.or(state.data_store_name),
+            migration: self.migration.state.clone(),
+            ..state
+        })
+    }
+
+    /// Whether the state moves to another store, in a way that whoever writes notices.
+    fn is_migrating(&self) -> bool {
+        let state = self.migration.state.as_ref();
+        state.is_some_and(|state| {
+            !matches!(
+                state.stage,
+                MigrationStage::Returning | MigrationStage::Failed
+            )
+        })
+    }
+
+    /// Whether the authority is being replaced: until all pods run with the new one.
+    fn is_rotating(&self) -> bool {
+        let seen = self.world.secrets.get(&SecretRole::Authority);
+        let Some(rotation) = seen
+            .map(|seen| &seen.value.rotation)
+            .filter(|_| !self.is_asleep())
+        else {
+            return false;
+        };
+        rotation.has_next || (rotation.is_under_way() && !is_settled(self.world))
+    }
+
+    fn resources(&self, before: Option<&KubernetesResources>) -> KubernetesResources {
+        let found = self.world.deployment.as_ref();
+        let pods_before = before.and_then(|before| before.deployment.as_ref());
+        let image = build::api_server_image(self.control_plane, self.version);
+        let is_done = found.is_some_and(|found| {
+            found.image.as_ref() == Some(&image) && (self.is_asleep() || found.is_rolled_out())
+        });
+        let now_installed = is_done.then(|| self.version.to_string());
+        let installed = now_installed.or_else(|| installed(self.control_plane).map(str::to_owned));
+        let word = if self.is_migrating() {
+            ControlPlanePhase::Migrating
+        } else if self.is_rotating() {
+            ControlPlanePhase::CertificateAuthorityRotating
+        } else {
+            let version = self.version.to_string();
+            phase(self.control_plane, found, installed.as_deref(), &version)
+        };
+        KubernetesResources {
+            version: Some(VersionState {
+                version: installed,
+                status: word,
+            }),
+            deployment: found
+                .map(|found| status::deployment(&self.names, found, pods_before, self.now)),
+            service: status::service(self.control_plane, &self.names, self.world),
+            ingress: status::ingress(&self.names, self.world),
+            gateway: status::gateway(self.control_plane, &self.names, self.world),
+        }
+    }
+}

@@ -1,0 +1,547 @@
+use std::sync::Arc;
+
+use butler_api::steward::{
+    data_store::DataStoreDriver,
+    tenant_control_plane::status::{ControlPlanePhase, StorageSetupState, StorageState},
+};
+use butler_runtime::cache::{Cached, Facts, Projection};
+use butler_runtime::object::ObjectKey;
+use jiff::SignedDuration;
+use k8s_openapi::api::apps::v1::DeploymentStatus;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use pretty_assertions::assert_eq;
+use serde_json::json;
+
+#[path = "migration_tests.rs"]
+mod migration;
+
+use super::*;
+use crate::{
+    build,
+    names::{Names, SecretRole},
+    projections::DeploymentFacts,
+    secrets::{KeptSecret, bytes, checksum, issue},
+    store::{Shows, StoreFacts, setup_fingerprint},
+    tenant_control_plane::StoreView,
+    testing::{Memory, OneKey, control_plane, control_plane_with, now, service_at, told},
+};
+
+fn store_facts(name: &str) -> StoreFacts {
+    StoreFacts {
+        name: name.to_owned(),
+        driver: DataStoreDriver::PostgreSql,
+        endpoints: vec!["db:5432".to_owned()],
+        authority_pem: None,
+        shows: Shows::Nothing,
+        fingerprint: "f".to_owned(),
+        deleting: false,
+    }
+}
+
+fn store() -> StoreView {
+    StoreView::Known(store_facts("default"))
+}
+
+fn world() -> World {
+    World {
+        store: store(),
+        ..World::default()
+    }
+}
+
+fn look(
+    control_plane: &TenantControlPlane,
+    world: &World,
+) -> Plan<TenantControlPlaneStatus, Effect> {
+    plan(control_plane, world, &Settings::default(), now())
+}
+
+/// The same control plane after a plan was carried out.
+fn after(
+    mut control_plane: TenantControlPlane,
+    plan: &Plan<TenantControlPlaneStatus, Effect>,
+) -> TenantControlPlane {
+    control_plane.status = Some(plan.status.clone());
+    control_plane
+}
+
+/// Carries out what a plan orders of certificates.
+fn issued(
+    control_plane: &TenantControlPlane,
+    plan: &Plan<TenantControlPlaneStatus, Effect>,
+    memory: &Memory,
+) {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .build()
+        .unwrap();
+    for effect in &plan.effects {
+        if let Effect::Issue { orders, at } = effect {
+            let names = Names::of(control_plane);
+            runtime
+                .block_on(issue(&names, orders, *at, &OneKey, memory))
+                .unwrap();
+        }
+    }
+}
+
+/// The settings of a store that is set up as ordered.
+fn set_up(
+    control_plane: &TenantControlPlane,
+    plan: &Plan<TenantControlPlaneStatus, Effect>,
+    memory: &Memory,
+) {
+    for effect in &plan.effects {
+        if let Effect::EnsureStore(order) = effect {
+            let names = Names::of(control_plane);
+            let data = [("DB_SCHEMA".to_owned(), bytes(&order.schema))].into();
+            let mut body = json!({
+                "apiVersion": "v1", "kind": "Secret",
+                "metadata": names.metadata(&names.secret_name(SecretRole::StoreConfig), "datastore-config", None),
+                "data": data,
+            });
+            body["metadata"]["annotations"] = json!({
+                "steward.butlerlabs.dev/checksum": checksum(&data),
+                "storage.steward.butlerlabs.dev/setup": setup_fingerprint(&order.base, &checksum(&data)),
+            });
+            memory.remove(&ObjectKey::in_body(&body));
+            memory.put(body);
+        }
+    }
+}
+
+fn serving(image: &str, wanted: i32) -> DeploymentFacts {
+    DeploymentFacts {
+        generation: Some(1),
+        wanted,
+        image: Some(image.to_owned()),
+        store: Some("default".to_owned()),
+        trust: std::collections::BTreeMap::new(),
+        status: DeploymentStatus {
+            observed_generation: Some(1),
+            replicas: Some(wanted),
+            updated_replicas: Some(wanted),
+            ready_replicas: Some(wanted),
+            ..DeploymentStatus::default()
+        },
+    }
+}
+
+/// A control plane that serves, its Secrets and its world.
+fn ready(control_plane: TenantControlPlane) -> (TenantControlPlane, World, Memory) {
+    let memory = Memory::default();
+    let mut world = World {
+        service: Some(service_at("192.0.2.4")),
+        ..world()
+    };
+    let first = look(&control_plane, &world);
+    let control_plane = after(control_plane, &first);
+    issued(&control_plane, &first, &memory);
+    let second = look(&control_plane, &world);
+    set_up(&control_plane, &second, &memory);
+    world.secrets = memory.seen();
+    let version = control_plane.spec.kubernetes.version.parse().unwrap();
+    let replicas = control_plane.spec.control_plane.deployment.replicas;
+    world.deployment = Some(serving(
+        &build::api_server_image(&control_plane, &version),
+        replicas,
+    ));
+    let third = look(&control_plane, &world);
+    (after(control_plane, &third), world, memory)
+}
+
+fn word(plan: &Plan<TenantControlPlaneStatus, Effect>) -> ControlPlanePhase {
+    let resources = plan.status.kubernetes_resources.as_ref().unwrap();
+    resources.version.as_ref().unwrap().status
+}
+
+#[test]
+fn the_first_look_makes_all_that_depends_on_nothing() {
+    let plan = look(&control_plane("LoadBalancer"), &world());
+    insta::assert_snapshot!(told(&plan), @"
+    CertificatesReady=False Issuing: shop-ca is missing; shop-front-proxy-ca-certificate is missing; shop-sa-certificate is missing; shop-api-server-kubelet-client-certificate is missing; shop-front-proxy-client-certificate is missing; shop-controller-manager-kubeconfig is missing; shop-scheduler-kubeconfig is missing
+    DataStoreReady=False Creating: its part of the DataStore default is not set up yet
+    EndpointReady=False WaitingForAddress: the Service payments/shop has no address yet; a load balancer of the management cluster must give it one
+    Available=False Creating: the pods are made when all that they need is there
+    RollingOut=False Creating: there are no pods yet
+    Ready=False Creating: its part of the DataStore default is not set up yet
+    apply Service payments/shop
+    ");
+    let [Effect::Issue { orders, .. }] = plan.effects.as_slice() else {
+        panic!("{:?}", plan.effects);
+    };
+    let roles: Vec<_> = orders.iter().map(|order| order.role.as_str()).collect();
+    insta::assert_snapshot!(roles.join(" "), @"ca front-proxy-ca-certificate sa-certificate api-server-kubelet-client-certificate front-proxy-client-certificate controller-manager-kubeconfig scheduler-kubeconfig");
+    assert_eq!(plan.prune, Prune::Keep, "nothing is complete yet");
+}
+
+#[test]
+fn the_store_hears_of_a_control_plane_only_when_the_status_says_so() {
+    let control_plane = control_plane("LoadBalancer");
+    let first = look(&control_plane, &world());
+    assert!(
+        !first
+            .effects
+            .iter()
+            .any(|effect| matches!(effect, Effect::EnsureStore(_)))
+    );
+    let setup = first.status.storage.clone().unwrap().setup.unwrap();
+    assert_eq!(
+        setup.schema.as_deref(),
+        Some("tcp6f9619ff8b864011b42d00c04fc964ff")
+    );
+    let second = look(&after(control_plane, &first), &world());
+    assert!(
+        second
+            .effects
+            .iter()
+            .any(|effect| matches!(effect, Effect::EnsureStore(_)))
+    );
+}
+
+#[test]
+fn with_everything_in_place_the_pods_are_made_and_nothing_else_is_done() {
+    let (control_plane, mut world, _) = ready(control_plane("LoadBalancer"));
+    world.deployment = None;
+    let plan = look(&control_plane, &world);
+    insta::assert_snapshot!(told(&plan), @"
+    CertificatesReady=True Ready: every certificate is valid
+    DataStoreReady=True Ready: its part of the DataStore default is set up
+    EndpointReady=True Ready: the API server is reached at 192.0.2.4:6443
+    Available=False Creating: the pods are made when all that they need is there
+    RollingOut=False Creating: there are no pods yet
+    Ready=False Creating: the pods are made when all that they need is there
+    apply Service payments/shop
+    apply Deployment payments/shop
+    apply PodDisruptionBudget payments/shop
+    next: After(21023900s)
+    ");
+    assert_eq!(plan.effects, []);
+    assert_eq!(plan.prune, Prune::Unlisted);
+}
+
+#[test]
+fn a_control_plane_that_serves_is_ready_and_at_rest() {
+    let (control_plane, world, _) = ready(control_plane("LoadBalancer"));
+    let plan = look(&control_plane, &world);
+    insta::assert_snapshot!(told(&plan), @"
+    CertificatesReady=True Ready: every certificate is valid
+    DataStoreReady=True Ready: its part of the DataStore default is set up
+    EndpointReady=True Ready: the API server is reached at 192.0.2.4:6443
+    Available=True Ready: the API server serves
+    RollingOut=False Ready: every pod is of the newest kind
+    Ready=True Ready: the API server serves at 192.0.2.4:6443
+    apply Service payments/shop
+    apply Deployment payments/shop
+    apply PodDisruptionBudget payments/shop
+    next: After(21023900s)
+    ");
+    assert_eq!(word(&plan), ControlPlanePhase::Ready);
+    assert_eq!(
+        Some(&plan.status),
+        control_plane.status.as_ref(),
+        "another look shows the same"
+    );
+    assert_eq!(plan.effects, []);
+    let installed = plan
+        .status
+        .kubernetes_resources
+        .unwrap()
+        .version
+        .unwrap()
+        .version;
+    assert_eq!(installed.as_deref(), Some("v1.36.3"));
+}
+
+#[test]
+fn a_deleted_certificate_is_made_and_the_pods_are_left_alone_meanwhile() {
+    let (control_plane, mut world, _) = ready(control_plane("LoadBalancer"));
+    world.secrets.remove(&SecretRole::ApiServer);
+    let plan = look(&control_plane, &world);
+    assert!(
+        !plan
+            .apply
+            .iter()
+            .any(|manifest| manifest.kind.kind == "Deployment")
+    );
+    assert_eq!(plan.prune, Prune::Keep, "and not taken away");
+    assert_eq!(plan.effects.len(), 1);
+    assert_eq!(word(&plan), ControlPlanePhase::Ready, "it goes on serving");
+}
+
+#[test]
+fn pods_are_not_made_with_certificates_that_are_replaced_in_a_moment() {
+    let (mut control_plane, mut world, memory) = ready(control_plane("LoadBalancer"));
+    control_plane.spec.network_profile.port = 7443;
+    let kinds = |plan: &Plan<TenantControlPlaneStatus, Effect>| {
+        let kinds = plan.apply.iter();
+        let kinds = kinds.map(|manifest| manifest.kind.kind.clone());
+        kinds.collect::<Vec<_>>()
+    };
+    let plan = look(&control_plane, &world);
+    assert_eq!(kinds(&plan), ["Service"], "one set of pods is enough");
+    issued(&control_plane, &plan, &memory);
+    world.secrets = memory.seen();
+    let plan = look(&control_plane, &world);
+    assert_eq!(
+        kinds(&plan),
+        ["Service", "Deployment", "PodDisruptionBudget"]
+    );
+}
+
+#[test]
+fn a_password_that_somebody_changed_is_replaced() {
+    let (control_plane, mut world, _) = ready(control_plane("LoadBalancer"));
+    let seen = &world.secrets[&SecretRole::StoreConfig];
+    let mut value = seen.value.clone();
+    value.checksum = "tampered".to_owned();
+    let tampered = Arc::new(Cached {
+        facts: seen.facts.clone(),
+        value,
+    });
+    world.secrets.insert(SecretRole::StoreConfig, tampered);
+    let plan = look(&control_plane, &world);
+    let [Effect::EnsureStore(order)] = plan.effects.as_slice() else {
+        panic!("{:?}", plan.effects);
+    };
+    assert_eq!(order.reason, "has settings that somebody changed");
+}
+
+#[test]
+fn a_control_plane_scaled_to_zero_sleeps_and_keeps_what_it_has() {
+    let (mut control_plane, mut world, _) = ready(control_plane("LoadBalancer"));
+    control_plane.spec.control_plane.deployment.replicas = 0;
+    world.deployment = Some(serving("registry.k8s.io/kube-apiserver:v1.36.3", 0));
+    let plan = look(&control_plane, &world);
+    insta::assert_snapshot!(told(&plan), @"
+    CertificatesReady=True Ready: every certificate is valid
+    DataStoreReady=True Ready: its part of the DataStore default is set up
+    EndpointReady=True Ready: the API server is reached at 192.0.2.4:6443
+    Available=False Sleeping: it is scaled to zero; scale it up to wake it
+    RollingOut=False Ready: every pod is of the newest kind
+    Ready=False Sleeping: it is scaled to zero; scale it up to wake it
+    apply Service payments/shop
+    apply Deployment payments/shop
+    next: After(21023900s)
+    ");
+    assert_eq!(word(&plan), ControlPlanePhase::Sleeping);
+    assert_eq!(plan.effects, []);
+}
+
+#[test]
+fn an_upgrade_is_shown_until_the_last_pod_runs_the_new_version() {
+    let (mut control_plane, mut world, memory) = ready(control_plane_with(json!({
+        "kubernetes": { "version": "v1.35.4", "kubelet": {} },
+    })));
+    control_plane.spec.kubernetes.version = "v1.36.3".to_owned();
+    let rolling = serving("registry.k8s.io/kube-apiserver:v1.36.3", 2);
+    let mut halfway = rolling.clone();
+    halfway.status.updated_replicas = Some(1);
+    world.deployment = Some(halfway);
+    let plan = look(&control_plane, &world);
+    assert_eq!(word(&plan), ControlPlanePhase::Upgrading);
+    // From 1.36 on the kubelets' client certificate names no group.
+    issued(&control_plane, &plan, &memory);
+    world.secrets = memory.seen();
+    world.deployment = Some(rolling);
+    let plan = look(&control_plane, &world);
+    assert_eq!(word(&plan), ControlPlanePhase::Ready);
+    let installed = plan
+        .status
+        .kubernetes_resources
+        .unwrap()
+        .version
+        .unwrap()
+        .version;
+    assert_eq!(installed.as_deref(), Some("v1.36.3"));
+}
+
+#[test]
+fn a_version_that_cannot_follow_changes_nothing_and_says_why() {
+    let (mut control_plane, world, _) = ready(control_plane("LoadBalancer"));
+    control_plane.spec.kubernetes.version = "v1.34.2".to_owned();
+    let plan = look(&control_plane, &world);
+    let deployment = plan
+        .apply
+        .iter()
+        .find(|manifest| manifest.kind.kind == "Deployment")
+        .unwrap();
+    let text = deployment.body.to_string();
+    assert!(text.contains("kube-apiserver:v1.36.3") && !text.contains("v1.34.2"));
+    let ready = plan
+        .status
+        .conditions
+        .iter()
+        .find(|condition| condition.type_ == types::READY)
+        .unwrap();
+    assert_eq!(ready.reason, reasons::VERSION_SKEW);
+    insta::assert_snapshot!(ready.message, @"spec.kubernetes.version: cannot go from v1.36.3 back to v1.34.2: Kubernetes does not support going back to an older minor version");
+}
+
+#[test]
+fn a_version_that_is_not_hosted_makes_nothing() {
+    let control_plane =
+        control_plane_with(json!({ "kubernetes": { "version": "v1.20.0", "kubelet": {} } }));
+    let plan = look(&control_plane, &world());
+    insta::assert_snapshot!(told(&plan), @"
+    Ready=False ValidationFailed: spec.kubernetes.version: v1.20.0 is not hosted by this release: choose a version from v1.29 to v1.36
+    Warning ValidationFailed: spec.kubernetes.version: v1.20.0 is not hosted by this release: choose a version from v1.29 to v1.36
+    ");
+    assert!(plan.apply.is_empty() && plan.effects.is_empty());
+}
+
+#[test]
+fn a_store_that_is_not_there_is_waited_for_while_the_rest_goes_on() {
+    for (view, expected) in [
+        (StoreView::Unnamed, reasons::DATA_STORE_NOT_FOUND),
+        (
+            StoreView::Missing("gold".to_owned()),
+            reasons::DATA_STORE_NOT_FOUND,
+        ),
+        (
+            StoreView::Broken {
+                name: "gold".to_owned(),
+                problem: "no Secret".to_owned(),
+            },
+            reasons::CREDENTIALS_INVALID,
+        ),
+    ] {
+        let world = World {
+            store: view,
+            ..World::default()
+        };
+        let plan = look(&control_plane("LoadBalancer"), &world);
+        let ready = plan
+            .status
+            .conditions
+            .iter()
+            .find(|condition| condition.type_ == types::READY);
+        assert_eq!(ready.unwrap().reason, expected);
+        assert_eq!(plan.effects.len(), 1, "certificates are made meanwhile");
+    }
+}
+
+#[test]
+fn who_comes_second_to_a_part_of_a_store_does_not_get_it() {
+    let first = ObjectKey::namespaced("other", "first");
+    let rivals = [("default".to_owned(), first)].into();
+    let plan = look(&control_plane("LoadBalancer"), &World { rivals, ..world() });
+    let store = plan
+        .status
+        .conditions
+        .iter()
+        .find(|condition| condition.type_ == types::DATA_STORE_READY);
+    assert_eq!(store.unwrap().reason, reasons::SCHEMA_TAKEN);
+    assert_eq!(plan.status.storage, None, "and does not announce it");
+}
+
+fn deleted(mut control_plane: TenantControlPlane, seconds_ago: i64) -> TenantControlPlane {
+    let since = now()
+        .checked_sub(SignedDuration::from_secs(seconds_ago))
+        .unwrap();
+    control_plane.metadata.deletion_timestamp = Some(Time(since));
+    control_plane
+}
+
+#[test]
+fn a_deleted_control_plane_leaves_alone_what_another_one_has() {
+    let (mut control_plane, mut world, _) = ready(control_plane("LoadBalancer"));
+    let elsewhere = json!([{ "resource": "/events", "dataStore": "gold" }]);
+    control_plane.spec.data_store_overrides = serde_json::from_value(elsewhere).unwrap();
+    world.rivals = [("gold".to_owned(), ObjectKey::namespaced("other", "first"))].into();
+    let plan = look(&deleted(control_plane, 1), &world);
+    let [Effect::ReleaseTenant, Effect::DiscardStore(order)] = plan.effects.as_slice() else {
+        panic!("{:?}", plan.effects);
+    };
+    assert_eq!(order.stores, ["default"]);
+}
+
+#[test]
+fn a_deleted_control_plane_gives_its_part_of_the_store_back_and_is_done() {
+    let (control_plane, world, _) = ready(control_plane("LoadBalancer"));
+    let plan = look(&deleted(control_plane.clone(), 1), &world);
+    assert_eq!(plan.next, Next::Done);
+    let [Effect::ReleaseTenant, Effect::DiscardStore(order)] = plan.effects.as_slice() else {
+        panic!("{:?}", plan.effects);
+    };
+    assert_eq!(order.stores, ["default"]);
+    assert!(!order.patience_is_over);
+    let plan = look(&deleted(control_plane, 600), &world);
+    let Some(Effect::DiscardStore(order)) = plan.effects.last() else {
+        panic!("{:?}", plan.effects);
+    };
+    assert!(order.patience_is_over);
+}
+
+#[test]
+fn a_control_plane_that_never_came_to_a_store_leaves_none() {
+    let plan = look(
+        &deleted(control_plane("LoadBalancer"), 1),
+        &World::default(),
+    );
+    assert_eq!(
+        (plan.next, plan.effects),
+        (Next::Done, vec![Effect::ReleaseTenant])
+    );
+}
+
+#[test]
+fn an_older_releases_finalizer_does_not_hold_a_deletion_up() {
+    let mut control_plane = deleted(control_plane("LoadBalancer"), 1);
+    control_plane.metadata.finalizers =
+        Some(vec![finalizers::TENANT_CONTROL_PLANE_SOOT.to_owned()]);
+    let plan = look(&control_plane, &world());
+    assert_eq!(plan.effects, [Effect::DropLegacyFinalizer]);
+    assert_eq!(plan.next, Next::AwaitChange);
+}
+
+#[test]
+fn the_tenant_is_looked_after_as_soon_as_its_api_server_serves() {
+    let (control_plane, mut world, _) = ready(control_plane("LoadBalancer"));
+    world.tenant = Some(crate::tenant_port::TenantState::default());
+    let plan = look(&control_plane, &world);
+    let [Effect::ConfigureTenant { fingerprint }] = plan.effects.as_slice() else {
+        panic!("{:?}", plan.effects);
+    };
+    world.tenant.as_mut().unwrap().configured = Some(fingerprint.clone());
+    assert_eq!(look(&control_plane, &world).effects, []);
+}
+
+#[test]
+fn the_name_in_the_store_stays_once_it_is_announced() {
+    let mut control_plane = control_plane("LoadBalancer");
+    let setup = StorageSetupState {
+        schema: Some("payments_shop".to_owned()),
+        user: Some("payments_shop".to_owned()),
+        ..StorageSetupState::default()
+    };
+    let storage = StorageState {
+        setup: Some(setup),
+        ..StorageState::default()
+    };
+    control_plane.status = Some(TenantControlPlaneStatus {
+        storage: Some(storage),
+        ..TenantControlPlaneStatus::default()
+    });
+    let plan = look(&control_plane, &world());
+    assert_eq!(
+        plan.status
+            .storage
+            .unwrap()
+            .setup
+            .unwrap()
+            .schema
+            .as_deref(),
+        Some("payments_shop")
+    );
+}
+
+/// The projection and the facts of a Secret agree with what the API server shows.
+#[test]
+fn a_secret_of_another_name_is_nobodys() {
+    let body = json!({
+        "apiVersion": "v1", "kind": "Secret",
+        "metadata": { "name": "x", "namespace": "payments", "labels": { "steward.butlerlabs.dev/project": "steward" } },
+    });
+    assert_eq!(Facts::of(&body).key, ObjectKey::namespaced("payments", "x"));
+    assert_eq!(KeptSecret::project(body).unwrap().role, None);
+}

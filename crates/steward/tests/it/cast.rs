@@ -1,0 +1,257 @@
+//! The world of the stories: Steward, a database, and Kubernetes' own controllers in a few lines.
+
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+
+use butler_runtime::{
+    object::{Kind, ObjectKey},
+    reconciler::Bell,
+};
+use butler_testkit::simulator::{
+    Chances, Deed, Failed, Moment, ObjectStore, Operation, Simulation,
+};
+use k8s_openapi::api::{apps::v1::Deployment, core::v1::Service};
+use serde_json::{Value, json};
+use steward::{
+    data_store::DataStoreReconciler,
+    kubeconfig_generator::KubeconfigGeneratorReconciler,
+    moves::Moves,
+    settings::Settings,
+    tenant_control_plane::{Ports, TenantControlPlaneReconciler},
+};
+
+use crate::{
+    database::Database,
+    scene::{self, COMPONENT, OneKey, SYSTEM, TEAM, here},
+};
+
+/// How many worlds each story is told in, so that all stories together are told in a thousand; `STEWARD_SEEDS` asks for more.
+pub(crate) fn seeds() -> std::ops::Range<u64> {
+    let asked = std::env::var("STEWARD_SEEDS").ok();
+    0..asked.and_then(|count| count.parse().ok()).unwrap_or(SEEDS)
+}
+
+const SEEDS: u64 = 40;
+/// A world that has not come to rest by then never will.
+pub(crate) const STEPS: u64 = 60_000;
+/// Longer than any story.
+pub(crate) const STORE_PERIOD: Duration = Duration::from_hours(24);
+
+pub(crate) fn text<'a>(body: &'a Value, pointer: &str) -> &'a str {
+    body.pointer(pointer)
+        .and_then(Value::as_str)
+        .unwrap_or_default()
+}
+
+/// Gives Services their addresses.
+pub(crate) fn play_services(store: &mut ObjectStore) -> Option<String> {
+    let kind = Kind::of::<Service>();
+    for service in store.objects(&kind) {
+        let key = ObjectKey::in_body(&service);
+        if text(&service, "/spec/clusterIP").is_empty() {
+            let patch = json!({ "spec": { "clusterIP": "10.0.0.7" } });
+            store
+                .perform(
+                    "services",
+                    Operation::Merge(kind.clone(), key.clone(), patch),
+                )
+                .unwrap();
+            return Some(format!("gives {key} an address"));
+        }
+        let balanced = service.pointer("/status/loadBalancer/ingress").is_some();
+        if text(&service, "/spec/type") == "LoadBalancer" && !balanced {
+            let status = json!({ "loadBalancer": { "ingress": [{ "ip": "192.0.2.4" }] } });
+            store.update_status("services", &kind, &key, status);
+            return Some(format!("balances {key}"));
+        }
+    }
+    None
+}
+
+/// Makes pods ready, one step at a time: first the new ones exist, then they serve.
+fn play_deployments(store: &mut ObjectStore) -> Option<String> {
+    let kind = Kind::of::<Deployment>();
+    for deployment in store.objects(&kind) {
+        let key = ObjectKey::in_body(&deployment);
+        let generation = &deployment["metadata"]["generation"];
+        let wanted = &deployment["spec"]["replicas"];
+        let status = &deployment["status"];
+        if deployment.pointer("/metadata/deletionTimestamp").is_some() {
+            continue;
+        }
+        let numbers = |ready: &Value| {
+            json!({
+                "observedGeneration": generation, "replicas": wanted, "updatedReplicas": wanted,
+                "readyReplicas": ready,
+            })
+        };
+        if status["observedGeneration"] != *generation {
+            let serving = status["readyReplicas"].as_i64().unwrap_or_default();
+            let status = numbers(&json!(serving));
+            store.update_status("deployments", &kind, &key, status);
+            return Some(format!("sees {key}"));
+        }
+        if status["readyReplicas"] != *wanted {
+            store.update_status("deployments", &kind, &key, numbers(wanted));
+            return Some(format!("rolls {key} out"));
+        }
+    }
+    None
+}
+
+/// A world with a store whose certificates are there, and as many replicas of Steward.
+pub(crate) fn world(seed: u64) -> (Simulation, Database) {
+    let mut simulation = Simulation::new(seed);
+    let store = simulation.store_mut();
+    for name in [SYSTEM, TEAM] {
+        let create = Operation::create(scene::namespaces(), scene::namespace(name));
+        store.perform("admin", create).unwrap();
+    }
+    let certificates = scene::store_certificates("default");
+    let create = Operation::create(scene::secrets(), certificates);
+    store.perform("admin", create).unwrap();
+    let database = Database::new(simulation.wire());
+    // With one replica there are more seeds in which a single mishap decides.
+    for _ in 0..=(seed % 2) {
+        let port = database.clone();
+        simulation.controller(COMPONENT, move || {
+            let ports = Ports {
+                stores: Arc::new(port.clone()),
+                tenants: None,
+                moves: Arc::new(Moves::new(Bell::default())),
+                keys: Arc::new(OneKey),
+                bell: Bell::default(),
+            };
+            TenantControlPlaneReconciler::new(Settings::default(), ports)
+        });
+        let port = database.clone();
+        simulation.controller(COMPONENT, move || {
+            DataStoreReconciler::new(Settings::default(), Arc::new(port.clone()), STORE_PERIOD)
+        });
+        simulation.controller(COMPONENT, || KubeconfigGeneratorReconciler);
+    }
+    simulation.foreign("services", play_services);
+    simulation.foreign("deployments", play_deployments);
+    // Of two replicas that both believe to lead, a late one may make what the other has just taken away. It takes it away
+    // again: at rest nothing may be left, and that is for each story to look at.
+    if seed.is_multiple_of(2) {
+        let contents = Arc::clone(&database.contents);
+        simulation.invariant("what is in a store belongs to somebody", move |store| {
+            let living: BTreeSet<_> = store
+                .objects(&scene::control_planes())
+                .iter()
+                .map(|found| text(found, "/metadata/uid").to_owned())
+                .collect();
+            let contents = contents.lock().unwrap();
+            let mut owners = contents.keys().map(|(_, uid)| uid);
+            owners
+                .find(|uid| !living.contains(*uid))
+                .map_or(Ok(()), |uid| Err(uid.clone()))
+        });
+    }
+    (simulation, database)
+}
+
+/// The operator makes the default store.
+pub(crate) fn store_deed() -> (Moment, Deed) {
+    (
+        Moment::Anytime,
+        Deed::create(scene::stores(), scene::store("default")),
+    )
+}
+
+/// Somebody makes a control plane.
+pub(crate) fn create_deed(name: &str, parts: Value) -> (Moment, Deed) {
+    let body = scene::control_plane(&here(name), parts);
+    (Moment::Anytime, Deed::create(scene::control_planes(), body))
+}
+
+/// The object of a key, as it is.
+pub(crate) fn found(simulation: &Simulation, kind: &Kind, key: &ObjectKey) -> Value {
+    let object = simulation.store().get(kind, key);
+    let object =
+        object.unwrap_or_else(|| panic!("{kind} {key} is there\n{}", simulation.log().tail(60)));
+    object.as_ref().clone()
+}
+
+/// A control plane is ready, in words and in deeds.
+pub(crate) fn assert_ready(simulation: &Simulation, name: &str) {
+    let control_plane = found(simulation, &scene::control_planes(), &here(name));
+    assert_eq!(
+        scene::ready(&control_plane),
+        "True Ready",
+        "{}",
+        simulation.log().tail(80)
+    );
+    let version = &control_plane["status"]["kubernetesResources"]["version"];
+    assert_eq!(version["status"], "Ready", "{control_plane}");
+    assert_eq!(
+        version["version"],
+        control_plane["spec"]["kubernetes"]["version"]
+    );
+    assert_eq!(
+        control_plane["status"]["observedGeneration"],
+        control_plane["metadata"]["generation"]
+    );
+    let deployment = found(simulation, &Kind::of::<Deployment>(), &here(name));
+    let volumes = deployment["spec"]["template"]["spec"]["volumes"]
+        .as_array()
+        .unwrap();
+    let sources = volumes.iter().flat_map(|volume| {
+        let projected = volume["projected"]["sources"]
+            .as_array()
+            .cloned()
+            .unwrap_or_default();
+        let names = projected
+            .into_iter()
+            .map(|source| source["secret"]["name"].clone());
+        names
+            .chain([volume["secret"]["secretName"].clone()])
+            .collect::<Vec<_>>()
+    });
+    for name in sources.filter_map(|name| name.as_str().map(str::to_owned)) {
+        found(simulation, &scene::secrets(), &here(&name));
+    }
+}
+
+/// Neither another look nor a restart writes anything.
+pub(crate) fn assert_at_rest(simulation: &mut Simulation) -> Result<(), Failed> {
+    simulation.chances(Chances::calm());
+    simulation.look_again();
+    let outcome = simulation.run(STEPS)?;
+    assert_eq!(outcome.writes, [], "another look changes nothing");
+    simulation.restart();
+    let outcome = simulation.run(STEPS)?;
+    assert_eq!(outcome.writes, [], "a restart changes nothing");
+    simulation.chances(Chances::default());
+    Ok(())
+}
+
+/// What there is of the stories' namespace, beside what was there from the beginning.
+pub(crate) fn left(simulation: &Simulation) -> Vec<String> {
+    let all = simulation.store().everything();
+    let here =
+        all.filter(|(kind, key, _)| key.namespace.as_deref() == Some(TEAM) && kind.kind != "Event");
+    here.map(|(kind, key, _)| format!("{kind} {key}")).collect()
+}
+
+/// Nothing is left of what is gone: no object whose owner is no more, no part of a store that is nobody's.
+pub(crate) fn assert_nothing_leaked(simulation: &Simulation, database: &Database) {
+    let living: BTreeSet<_> = simulation
+        .store()
+        .everything()
+        .map(|(_, _, body)| text(body, "/metadata/uid"))
+        .collect();
+    for (kind, key, body) in simulation.store().everything() {
+        let owners = body.pointer("/metadata/ownerReferences");
+        let owners = owners.and_then(Value::as_array).into_iter().flatten();
+        for owner in owners {
+            let is_there = living.contains(text(owner, "/uid"));
+            assert!(is_there, "{kind} {key} belongs to {owner}, which is gone");
+        }
+    }
+    let contents = database.contents.lock().unwrap();
+    for (store, uid) in contents.keys() {
+        let is_there = living.contains(uid.as_str());
+        assert!(is_there, "{store} has a part of {uid}, which is gone");
+    }
+}

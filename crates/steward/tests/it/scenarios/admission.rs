@@ -1,0 +1,207 @@
+//! What could not work is refused when it is asked for, with the reason, by the webhooks of a running Steward or by the API
+//! server itself.
+
+use std::{net::SocketAddr, sync::Arc};
+
+use butler_api::steward::{data_store::DataStore, tenant_control_plane::TenantControlPlane};
+use butler_runtime::{
+    admission::Reach,
+    client::Component,
+    manager::{Manager, ManagerOptions, WebhookOptions},
+    reconciler::Bell,
+    shutdown::Shutdown,
+    task,
+};
+use butler_testkit::{ApiServer, Options, eventually, process};
+use k8s_openapi::api::core::v1::{Namespace, Secret};
+use kube::{
+    Api,
+    api::{DeleteParams, Patch, PatchParams, PostParams},
+};
+use serde_json::{Value, json};
+use steward::{
+    run::{self, COMPONENT, Surroundings},
+    settings::Settings,
+};
+
+use crate::{
+    etcd::free_port,
+    hosting::{LOOPBACK, PATIENCE},
+    real::{Content, create},
+    scene::{self, SYSTEM, TEAM, here},
+};
+
+/// What the API server said to a request that it refused.
+fn refusal<T>(answer: Result<T, kube::Error>) -> String {
+    match answer {
+        Ok(_) => "accepted".to_owned(),
+        Err(kube::Error::Api(status)) => status.message.clone(),
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// Runs Steward with its webhooks beside the test.
+fn run_with_webhooks(server: &ApiServer) -> Shutdown {
+    let shutdown = Shutdown::new();
+    let component = Component::new(COMPONENT, "test").unwrap();
+    let mut manager = Manager::new(server.client_as(COMPONENT), component);
+    let surroundings = Surroundings {
+        stores: Arc::new(Content),
+        tenants: None,
+        bell: Bell::default(),
+    };
+    run::add(&mut manager, &Settings::default(), surroundings, 1);
+    let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
+    let webhooks = WebhookOptions {
+        listen: address,
+        namespace: SYSTEM.to_owned(),
+        reach: Reach::Url(format!("https://{LOOPBACK}:{}", address.port())),
+    };
+    let options = ManagerOptions {
+        webhooks: Some(webhooks),
+        ..ManagerOptions::default()
+    };
+    task::spawn(COMPONENT, manager.run(options, shutdown.clone()));
+    shutdown
+}
+
+/// Asks for control planes, and is told why not.
+struct Customer {
+    control_planes: Api<TenantControlPlane>,
+}
+
+impl Customer {
+    async fn asks(&self, name: &str, parts: Value) -> String {
+        let body = scene::control_plane(&here(name), parts);
+        let object = serde_json::from_value(body).unwrap();
+        let parameters = PostParams::default();
+        refusal(self.control_planes.create(&parameters, &object).await)
+    }
+
+    async fn changes(&self, name: &str, spec: &Value) -> String {
+        let patch = Patch::Merge(json!({ "spec": spec }));
+        let parameters = PatchParams::default();
+        refusal(self.control_planes.patch(name, &parameters, &patch).await)
+    }
+
+    /// The API server may call a new webhook a moment later than it accepted the registration.
+    async fn until_reviewed(&self) {
+        let body = scene::control_plane(&here("probe"), version("v1.99.0"));
+        let object = serde_json::from_value(body).unwrap();
+        let parameters = PostParams {
+            dry_run: true,
+            ..PostParams::default()
+        };
+        let reviewed = process::until(PATIENCE, async || {
+            let said = refusal(self.control_planes.create(&parameters, &object).await);
+            said.contains("denied the request").then_some(())
+        });
+        assert_eq!(reviewed.await, Some(()));
+    }
+}
+
+fn version(version: &str) -> Value {
+    json!({ "kubernetes": { "version": version, "kubelet": {} } })
+}
+
+/// Both that it was refused, and the words by which.
+fn assert_says(said: &str, words: &[&str]) {
+    for words in words {
+        assert!(said.contains(words), "{words:?} is not in: {said}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_could_not_work_is_refused_with_the_reason() {
+    let server = ApiServer::start(Options::default()).await.unwrap();
+    let client = server.client_as("story");
+    let namespaces = Api::<Namespace>::all(client.clone());
+    for name in [SYSTEM, TEAM] {
+        create(&namespaces, scene::namespace(name)).await;
+    }
+    let secrets = Api::<Secret>::namespaced(client.clone(), SYSTEM);
+    create(&secrets, scene::store_certificates("default")).await;
+    let stores = Api::<DataStore>::all(client.clone());
+    create(&stores, scene::store("default")).await;
+    let steward = run_with_webhooks(&server);
+    let customer = Customer {
+        control_planes: Api::namespaced(client.clone(), TEAM),
+    };
+    customer.until_reviewed().await;
+
+    // What makes sense is accepted, and filled in.
+    assert_eq!(customer.asks("shop", json!({})).await, "accepted");
+    let shop = customer.control_planes.get("shop").await.unwrap();
+    assert_eq!(shop.spec.data_store.as_deref(), Some("default"));
+    assert_eq!(shop.spec.network_profile.dns_service_ips, ["10.96.0.10"]);
+
+    // Additions that take the place of what is there.
+    let spec = |deployment: Value| json!({ "controlPlane": { "deployment": deployment } });
+    let twice = spec(json!({
+        "additionalVolumes": [{ "name": "logs", "emptyDir": {} }],
+        "additionalVolumeMounts": { "apiServer": [
+            { "name": "logs", "mountPath": "/var/log" }, { "name": "logs", "mountPath": "/var/log" },
+        ] },
+    }));
+    let said = customer.changes("shop", &twice).await;
+    let words = ["additionalVolumeMounts.apiServer", "/var/log"];
+    assert_says(&said, &words);
+    let ours = spec(json!({
+        "additionalContainers": [{ "name": "kube-apiserver", "image": "example.com/other:1" }],
+    }));
+    let said = customer.changes("shop", &ours).await;
+    let words = [
+        "denied the request: spec.controlPlane.deployment.additionalContainers",
+        "the name kube-apiserver is taken",
+    ];
+    assert_says(&said, &words);
+
+    // Address types that are named twice, or are none.
+    let types = |types: Value| json!({ "kubernetes": { "version": "v1.36.3", "kubelet": { "preferredAddressTypes": types } } });
+    let said = customer
+        .changes(
+            "shop",
+            &types(json!(["Hostname", "InternalIP", "Hostname"])),
+        )
+        .await;
+    assert_says(&said, &["preferredAddressTypes", "Duplicate value"]);
+    let said = customer
+        .changes("shop", &types(json!(["Hostname", "Nonsense"])))
+        .await;
+    assert_says(&said, &["preferredAddressTypes", "Unsupported value"]);
+
+    // Versions that are not hosted, or cannot follow.
+    let refused = "denied the request: spec.kubernetes.version";
+    let unsupported = "is not hosted by this release: choose a version from v1.29 to v1.36";
+    let said = customer.asks("new", version("v1.37.0")).await;
+    assert_says(&said, &[refused, "v1.37.0", unsupported]);
+    let said = customer.changes("shop", &version("v1.37.0")).await;
+    assert_says(&said, &[refused, "v1.37.0", unsupported]);
+    let said = customer.changes("shop", &version("v1.35.4")).await;
+    assert_says(&said, &[refused, "v1.36.3", "v1.35.4"]);
+    assert_eq!(customer.asks("old", version("v1.34.2")).await, "accepted");
+    let said = customer.changes("old", &version("v1.36.3")).await;
+    assert_says(&said, &[refused, "v1.34.2", "v1.36.3"]);
+    assert_eq!(
+        customer.changes("old", &version("v1.35.4")).await,
+        "accepted",
+        "one step at a time"
+    );
+
+    // A store that control planes keep their state in.
+    eventually(&stores, "default", "is used by both", PATIENCE, |found| {
+        let status = found.and_then(|found| found.status.as_ref());
+        status.is_some_and(|status| status.used_by == ["payments/old", "payments/shop"])
+    })
+    .await;
+    let said = refusal(stores.delete("default", &DeleteParams::default()).await);
+    let words = [
+        "payments/old",
+        "payments/shop",
+        "delete these control planes first",
+    ];
+    assert_says(&said, &words);
+    let kept = stores.get("default").await.unwrap();
+    assert_eq!(kept.metadata.deletion_timestamp, None);
+    steward.begin();
+}

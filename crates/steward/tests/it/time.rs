@@ -1,0 +1,142 @@
+//! Time passes, and processes die: certificates are renewed when their hour comes, and no death leaves anything half done.
+
+use butler_api::keys::{annotations, labels};
+use butler_runtime::object::{Kind, ObjectKey};
+use butler_testkit::simulator::{
+    Chances, Deed, Failed, Moment, Operation, Problem, Simulation, for_seeds,
+};
+use jiff::SignedDuration;
+use k8s_openapi::api::apps::v1::Deployment;
+use serde_json::{Value, json};
+use steward::names::SecretRole;
+
+use crate::{
+    cast::{
+        STEPS, assert_at_rest, assert_nothing_leaked, assert_ready, create_deed, found, left,
+        seeds, store_deed, world,
+    },
+    scene::{self, here},
+};
+
+/// More than two thirds of a certificate's life.
+const MONTHS: SignedDuration = SignedDuration::from_hours(24 * 250);
+/// As often a process may die in a row before it is left alone.
+const DEATHS: u32 = 30;
+/// What lives longer than certificates.
+const ROOTS: [SecretRole; 3] = [
+    SecretRole::Authority,
+    SecretRole::FrontProxyAuthority,
+    SecretRole::ServiceAccount,
+];
+/// What ends within a year and is in the pods.
+const MOUNTED: [SecretRole; 6] = [
+    SecretRole::ApiServer,
+    SecretRole::KubeletClient,
+    SecretRole::FrontProxyClient,
+    SecretRole::ControllerManagerKubeconfig,
+    SecretRole::SchedulerKubeconfig,
+    SecretRole::StoreCertificate,
+];
+
+fn secret(simulation: &Simulation, role: SecretRole) -> Value {
+    let key = here(&format!("shop-{role}"));
+    found(simulation, &scene::secrets(), &key)
+}
+
+fn contents<const COUNT: usize>(
+    simulation: &Simulation,
+    roles: [SecretRole; COUNT],
+) -> [Value; COUNT] {
+    roles.map(|role| secret(simulation, role)["data"].clone())
+}
+
+#[test]
+fn certificates_are_renewed_when_their_hour_comes_and_the_pods_follow() {
+    for_seeds(seeds(), |seed| {
+        let (mut simulation, _) = world(seed);
+        simulation.user("operator", vec![store_deed()]);
+        simulation.user("alice", vec![create_deed("shop", json!({}))]);
+        let generator = json!({
+            "apiVersion": "steward.butlerlabs.dev/v1alpha1", "kind": "KubeconfigGenerator",
+            "metadata": { "name": "monitoring" },
+            "spec": {
+                "user": { "stringValue": "monitoring" }, "controlPlaneEndpointFrom": "admin.svc",
+            },
+        });
+        let generator = Deed::create(scene::generators(), generator);
+        simulation.user("bob", vec![(Moment::Anytime, generator)]);
+        simulation.run(STEPS)?;
+        let kubeconfig = here("shop-monitoring");
+        let given = |simulation: &Simulation| {
+            found(simulation, &scene::secrets(), &kubeconfig)["data"].clone()
+        };
+        let admin = [SecretRole::AdminKubeconfig];
+        let before = (
+            contents(&simulation, ROOTS),
+            contents(&simulation, MOUNTED),
+            contents(&simulation, admin),
+            given(&simulation),
+        );
+
+        let later = simulation.store().now().checked_add(MONTHS).unwrap();
+        simulation.store_mut().advance(later);
+        simulation.run(STEPS)?;
+        assert_eq!(contents(&simulation, ROOTS), before.0);
+        for (new, old) in contents(&simulation, MOUNTED).iter().zip(&before.1) {
+            assert_ne!(new, old, "{}", simulation.log().tail(60));
+        }
+        assert_ne!(contents(&simulation, admin), before.2);
+        assert_ne!(given(&simulation), before.3);
+        assert_ready(&simulation, "shop");
+        let deployment = found(&simulation, &Kind::of::<Deployment>(), &here("shop"));
+        let pods = &deployment["spec"]["template"]["metadata"]["labels"];
+        for role in MOUNTED {
+            let prefix = labels::STEWARD_COMPONENT_CHECKSUM_PREFIX;
+            let label = format!("{prefix}{}", role.checksum_label());
+            let notes = &secret(&simulation, role)["metadata"]["annotations"];
+            assert_eq!(pods[label], notes[annotations::STEWARD_CHECKSUM], "{role}");
+        }
+        assert_at_rest(&mut simulation)?;
+        Ok::<(), Failed>(())
+    })
+    .unwrap();
+}
+
+/// Runs a world in which every process dies again and again, each time after as many steps.
+fn run_dying(simulation: &mut Simulation, after: u64) -> Result<(), Failed> {
+    for _ in 0..DEATHS {
+        match simulation.run(after) {
+            Ok(_) => return Ok(()),
+            Err(failed) if failed.problem == Problem::Restless => simulation.restart(),
+            Err(failed) => return Err(failed),
+        }
+    }
+    simulation.run(STEPS).map(drop)
+}
+
+#[test]
+fn a_process_that_dies_between_any_two_steps_leaves_nothing_half_done() {
+    for_seeds(seeds(), |seed| {
+        let (mut simulation, database) = world(seed);
+        simulation.chances(Chances::calm());
+        simulation.user("operator", vec![store_deed()]);
+        simulation.user("alice", vec![create_deed("shop", json!({}))]);
+        let after = seed + 1;
+        run_dying(&mut simulation, after)?;
+        assert_ready(&simulation, "shop");
+        assert_eq!(database.contents.lock().unwrap().len(), 1);
+        assert_nothing_leaked(&simulation, &database);
+
+        let delete = Operation::delete(scene::control_planes(), here("shop"));
+        simulation.store_mut().perform("alice", delete).unwrap();
+        run_dying(&mut simulation, after)?;
+        assert_eq!(left(&simulation), [""; 0], "{}", simulation.log().tail(60));
+        assert!(database.contents.lock().unwrap().is_empty());
+        assert_nothing_leaked(&simulation, &database);
+        let store = ObjectKey::cluster("default");
+        let store = found(&simulation, &scene::stores(), &store);
+        assert_eq!(scene::ready(&store), "True Ready");
+        Ok::<(), Failed>(())
+    })
+    .unwrap();
+}
