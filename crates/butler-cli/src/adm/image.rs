@@ -5,8 +5,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use butler_api::version::KubernetesVersion;
+use butler_assets::{Resolver, Settings, images::ImageArchive, stderr_progress};
 use butler_host::images::Library;
 use clap::Subcommand;
+use steward_tenant::core_dns_tag;
 
 use super::{Global, error::Error, installation::Places};
 use crate::output::table::table;
@@ -22,10 +25,20 @@ pub(crate) enum Command {
         /// The archive
         file: PathBuf,
     },
+    /// Let machines pull the images of another version of Kubernetes, for control planes that run as pods
+    #[command(
+        after_help = "API server, controller manager, scheduler, kube-proxy and CoreDNS are downloaded or built if they are not in \
+        the cache; a build takes minutes. Machines keep the kubelet they have.\n\nExamples:\n  \
+        butleradm image kubernetes 1.35.4"
+    )]
+    Kubernetes {
+        /// The version
+        version: KubernetesVersion,
+    },
 }
 
 /// Carries out a verb. Gives what to print.
-pub(crate) fn run(command: &Command, global: &Global) -> anyhow::Result<String> {
+pub(crate) async fn run(command: &Command, global: &Global) -> anyhow::Result<String> {
     let places = global.places()?;
     if places.read()?.is_none() {
         return Err(Error::NotInstalled {
@@ -36,6 +49,7 @@ pub(crate) fn run(command: &Command, global: &Global) -> anyhow::Result<String> 
     match command {
         Command::List => list(&places),
         Command::Add { file } => add(&places, file),
+        Command::Kubernetes { version } => kubernetes(&places, version).await,
     }
 }
 
@@ -61,9 +75,33 @@ fn add(places: &Places, file: &Path) -> anyhow::Result<String> {
             path: target,
             source,
         })?;
-    let lines: Vec<String> = names
+    Ok(announcement(names))
+}
+
+/// Makes the images of a version and puts them beside those of the installation. Done already, it changes nothing.
+async fn kubernetes(places: &Places, version: &KubernetesVersion) -> anyhow::Result<String> {
+    let progress = stderr_progress();
+    let images = Resolver::new(Settings::from_env()?)
+        .hosted_images(
+            &version.bare().parse()?,
+            core_dns_tag(version),
+            progress.as_ref(),
+        )
+        .await?;
+    let library = Library::open(places.images())?;
+    let (references, archives): (Vec<String>, Vec<PathBuf>) = images
         .into_iter()
-        .map(|name| format!("{name} can be pulled now.\n"))
+        .map(|ImageArchive { reference, path }| (reference, path))
+        .unzip();
+    tokio::task::spawn_blocking(move || library.adopt(&archives)).await??;
+    Ok(announcement(references))
+}
+
+/// What can be pulled from now on.
+fn announcement(references: Vec<String>) -> String {
+    let lines: Vec<String> = references
+        .into_iter()
+        .map(|reference| format!("{reference} can be pulled now.\n"))
         .collect();
-    Ok(lines.concat())
+    lines.concat()
 }

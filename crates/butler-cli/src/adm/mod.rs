@@ -173,7 +173,7 @@ async fn carry_out(Arguments { global, command }: Arguments) -> anyhow::Result<(
             Ok((text, u8::from(!healthy)))
         }
         Command::Machine { command } => machine::run(&command, &global).await,
-        Command::Image { command } => Ok((image::run(&command, &global)?, 0)),
+        Command::Image { command } => Ok((image::run(&command, &global).await?, 0)),
         Command::Doctor { range, egress } => {
             let bridge = installation::bridge(&global.name)?;
             let wish = doctor::Wish {

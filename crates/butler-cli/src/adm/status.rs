@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use butler_api::{conditions::types, keys::names, steward::data_store::DataStore};
 use butler_host::host::{Host, MachineState};
 use k8s_openapi::api::{
     apps::v1::Deployment,
@@ -16,7 +17,7 @@ use super::{
     cluster_api,
     error::Error,
     installation::{Installation, Places},
-    up::{self, NAMESPACE, client, is_of_the_platform, node_is_ready, pod_is_fine},
+    up::{self, NAMESPACE, client, is_of_the_platform, node_is_ready, pod_is_fine, store_is_ready},
 };
 use crate::output::table::table;
 
@@ -138,6 +139,7 @@ async fn cluster_parts(
     for (namespace, name) in components() {
         parts.push(deployment(&client, namespace, name).await?);
     }
+    parts.push(data_store(&client).await?);
     let pods = Api::<Pod>::all(client)
         .list(&ListParams::default())
         .await?
@@ -159,9 +161,34 @@ async fn cluster_parts(
 
 /// What a management cluster runs, by namespace and name.
 fn components() -> impl Iterator<Item = (&'static str, &'static str)> {
-    [("kube-system", "coredns"), (NAMESPACE, "butler-controller")]
-        .into_iter()
-        .chain(cluster_api::DEPLOYMENTS)
+    [
+        ("kube-system", "coredns"),
+        (NAMESPACE, "butler-controller"),
+        (NAMESPACE, "steward"),
+    ]
+    .into_iter()
+    .chain(cluster_api::DEPLOYMENTS)
+}
+
+/// Where control planes of tenants keep their state.
+async fn data_store(client: &Client) -> anyhow::Result<Part> {
+    let store = names::DEFAULT_DATA_STORE;
+    let found = Api::<DataStore>::all(client.clone()).get_opt(store).await?;
+    let title = format!("data store {store}");
+    let Some(found) = found else {
+        let words = "missing; \"butleradm up\" installs it";
+        return Ok(Part::new(title, false, words));
+    };
+    let ready = store_is_ready(&found);
+    let status = found.status.unwrap_or_default();
+    let mut said = status.conditions.into_iter();
+    let said = said.find(|condition| condition.type_ == types::READY);
+    let words = match said {
+        _ if ready => found.spec.endpoints.join(", "),
+        Some(condition) => condition.message,
+        None => "nobody has looked at it yet".to_owned(),
+    };
+    Ok(Part::new(title, ready, words))
 }
 
 async fn deployment(client: &Client, namespace: &str, name: &str) -> anyhow::Result<Part> {

@@ -1,51 +1,19 @@
 //! What the chart `butler` makes of sets of values. The default is shown in full; the others by what they do differently.
 
-use std::collections::BTreeMap;
-use std::fmt::Write as _;
-
 use serde_json::Value;
 
-use crate::support::{Workshop, objects, ours, title, value_sets};
-
-/// The objects by their titles; each exists once.
-async fn rendered(workshop: &Workshop, values: Value) -> BTreeMap<String, Value> {
-    let manifest = workshop.helm.template(&ours("butler", values)).await;
-    let objects = objects(&manifest.unwrap());
-    let count = objects.len();
-    let by_title: BTreeMap<_, _> = objects
-        .into_iter()
-        .map(|object| (title(&object), object))
-        .collect();
-    assert_eq!(by_title.len(), count, "two objects have one name");
-    by_title
-}
-
-fn shown(objects: &BTreeMap<String, Value>) -> String {
-    let mut text = String::new();
-    for object in objects.values() {
-        let _ = writeln!(text, "---\n{}", serde_saphyr::to_string(object).unwrap());
-    }
-    // A release of ours does not change what the chart does.
-    text.replace(env!("CARGO_PKG_VERSION"), "[version]")
-}
+use crate::support::{Workshop, difference, rendered, shown, value_sets};
 
 #[tokio::test]
 async fn each_set_of_values_renders_what_it_is_known_for() {
     let workshop = Workshop::offline().await;
     let sets = value_sets();
     let [(_, default), others @ ..] = &sets;
-    let usual = rendered(&workshop, default.clone()).await;
+    let usual = rendered(&workshop, "butler", default.clone()).await;
     insta::assert_snapshot!("default", shown(&usual));
     for (name, values) in others {
-        let objects = rendered(&workshop, values.clone()).await;
-        let missing = usual.keys().filter(|title| !objects.contains_key(*title));
-        let mut text = String::new();
-        for title in missing {
-            let _ = writeln!(text, "without {title}");
-        }
-        let different = objects.into_iter();
-        let different = different.filter(|(title, object)| usual.get(title) != Some(object));
-        text.push_str(&shown(&different.collect()));
+        let objects = rendered(&workshop, "butler", values.clone()).await;
+        let text = difference(&usual, objects);
         insta::assert_snapshot!(*name, text);
     }
 }
@@ -53,9 +21,8 @@ async fn each_set_of_values_renders_what_it_is_known_for() {
 #[tokio::test]
 async fn a_controller_that_is_switched_off_leaves_the_providers() {
     let workshop = Workshop::offline().await;
-    let values =
-        serde_json::json!({ "controller": { "enabled": false }, "local": { "enabled": true } });
-    let objects = rendered(&workshop, values).await;
+    let values = serde_json::json!({ "controller": { "enabled": false }, "steward": { "enabled": false }, "local": { "enabled": true } });
+    let objects = rendered(&workshop, "butler", values).await;
     assert!(
         objects
             .keys()
@@ -70,7 +37,7 @@ async fn every_pod_is_confined() {
     let workshop = Workshop::offline().await;
     let mut pods = 0;
     for (name, values) in value_sets() {
-        for (title, object) in rendered(&workshop, values).await {
+        for (title, object) in rendered(&workshop, "butler", values).await {
             let Some(pod) = object.pointer("/spec/template/spec") else {
                 continue;
             };
@@ -118,7 +85,7 @@ async fn no_role_has_a_wildcard_or_a_verb_that_leads_to_more() {
     let workshop = Workshop::offline().await;
     let mut rules = 0;
     for (name, values) in value_sets() {
-        for (title, object) in rendered(&workshop, values).await {
+        for (title, object) in rendered(&workshop, "butler", values).await {
             for rule in object["rules"].as_array().into_iter().flatten() {
                 rules += 1;
                 let words = ["apiGroups", "resources", "verbs", "resourceNames"];

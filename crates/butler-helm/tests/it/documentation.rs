@@ -41,24 +41,33 @@ fn flatten(prefix: &str, value: &Value, into: &mut BTreeMap<String, String>) {
     }
 }
 
+/// The charts whose values people choose, and where these are explained.
+const GUIDES: [(&str, &str); 2] = [
+    ("butler", "docs/install.md"),
+    ("steward-etcd", "docs/architecture/data-stores.md"),
+];
+
 #[test]
-fn the_installation_guide_lists_every_value_and_its_default() {
-    let mut expected = BTreeMap::new();
-    flatten("", &yaml("charts/butler/values.yaml"), &mut expected);
-    let guide = fs::read_to_string(repository().join("docs/install.md")).unwrap();
-    let rows = guide.lines().filter(|line| line.starts_with("| `"));
-    let listed: BTreeMap<_, _> = rows
-        .map(|row| {
-            let cells: Vec<_> = row.split('|').map(str::trim).collect();
-            (cells[1].trim_matches('`').to_owned(), cells[2].to_owned())
-        })
-        .collect();
-    assert_eq!(listed, expected);
+fn the_guides_list_every_value_and_its_default() {
+    for (chart, guide) in GUIDES {
+        let mut expected = BTreeMap::new();
+        let values = yaml(&format!("charts/{chart}/values.yaml"));
+        flatten("", &values, &mut expected);
+        let guide = fs::read_to_string(repository().join(guide)).unwrap();
+        let rows = guide.lines().filter(|line| line.starts_with("| `"));
+        let listed: BTreeMap<_, _> = rows
+            .map(|row| {
+                let cells: Vec<_> = row.split('|').map(str::trim).collect();
+                (cells[1].trim_matches('`').to_owned(), cells[2].to_owned())
+            })
+            .collect();
+        assert_eq!(listed, expected, "{chart}");
+    }
 }
 
 #[test]
 fn charts_have_the_version_of_the_code() {
-    for chart in ["butler", "butler-crds"] {
+    for chart in ["butler", "butler-crds", "steward-etcd"] {
         let chart = yaml(&format!("charts/{chart}/Chart.yaml"));
         assert_eq!(chart["version"], env!("CARGO_PKG_VERSION"));
         assert_eq!(chart["appVersion"], env!("CARGO_PKG_VERSION"));

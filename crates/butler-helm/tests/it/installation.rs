@@ -6,15 +6,16 @@ use butler_helm::{Release, ReleasePhase, Upgrade};
 use butler_testkit::{ApiServer, Controllers, Options, eventually, eventually_all};
 use k8s_openapi::api::{
     apps::v1::Deployment,
-    core::v1::{Namespace, Pod, Secret},
+    core::v1::{Pod, Secret},
     rbac::v1::ClusterRole,
 };
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::{DynamicObject, ListParams, Patch, PatchParams, PostParams, ValidationDirective};
-use kube::{Api, Client, core::GroupVersionKind, discovery};
+use kube::{Api, api::ListParams};
 use serde_json::json;
 
-use crate::support::{PATIENCE, SYSTEM, Workshop, name, objects, ours, title, value_sets};
+use crate::support::{
+    PATIENCE, SYSTEM, Workshop, accept, name, objects, ours, restricted_namespace, value_sets,
+};
 
 const TIMEOUT: Duration = Duration::from_mins(1);
 
@@ -26,22 +27,6 @@ async fn bare_server(controllers: Controllers) -> ApiServer {
         ..Options::default()
     };
     ApiServer::start(options).await.unwrap()
-}
-
-/// The namespace as careful people make it: only pods that can harm nobody may run.
-async fn restricted_namespace(client: &Client) {
-    let namespace: Namespace = serde_json::from_value(json!({
-        "metadata": {
-            "name": SYSTEM,
-            "labels": { "pod-security.kubernetes.io/enforce": "restricted" },
-        },
-    }))
-    .unwrap();
-    let namespaces = Api::<Namespace>::all(client.clone());
-    namespaces
-        .create(&PostParams::default(), &namespace)
-        .await
-        .unwrap();
 }
 
 #[tokio::test]
@@ -105,26 +90,12 @@ async fn every_object_is_accepted_as_it_is_written() {
     let workshop = Workshop::on(&server).await;
     let client = server.client();
     restricted_namespace(&client).await;
-    let mut parameters = PatchParams::apply("strict").validation(ValidationDirective::Strict);
-    parameters.dry_run = true;
     let releases: Vec<Release> = std::iter::once(ours("butler-crds", json!({})))
         .chain(value_sets().map(|(_, values)| ours("butler", values)))
         .collect();
     for release in releases {
         for object in objects(&workshop.helm.template(&release).await.unwrap()) {
-            let titled = title(&object);
-            let object: DynamicObject = serde_json::from_value(object).unwrap();
-            let kind = GroupVersionKind::try_from(object.types.as_ref().unwrap()).unwrap();
-            let (resource, capabilities) = discovery::pinned_kind(&client, &kind).await.unwrap();
-            let api: Api<DynamicObject> = match capabilities.scope {
-                discovery::Scope::Cluster => Api::all_with(client.clone(), &resource),
-                discovery::Scope::Namespaced => {
-                    Api::namespaced_with(client.clone(), SYSTEM, &resource)
-                }
-            };
-            let name = object.metadata.name.clone().unwrap();
-            let applied = api.patch(&name, &parameters, &Patch::Apply(&object)).await;
-            applied.unwrap_or_else(|error| panic!("{titled}: {error}"));
+            accept(&client, object).await;
         }
     }
 }
@@ -147,9 +118,9 @@ async fn pods_start_where_only_restricted_ones_may_and_the_host_gets_its_token()
     eventually_all(
         &pods,
         selector,
-        "two controllers and a provider",
+        "two controllers, two Stewards and a provider",
         PATIENCE,
-        |found| found.len() == 3,
+        |found| found.len() == 5,
     )
     .await;
     let secrets = Api::<Secret>::namespaced(server.client(), SYSTEM);

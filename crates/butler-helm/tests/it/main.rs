@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod charts;
 #[cfg(test)]
+mod data_store;
+#[cfg(test)]
 mod documentation;
 #[cfg(test)]
 mod environment;

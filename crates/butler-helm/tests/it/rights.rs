@@ -13,6 +13,9 @@ use serde_json::json;
 use crate::support::{SYSTEM, Workshop, ours};
 
 const BUTLER: &str = "butler.butlerlabs.dev";
+const HOSTED: &str = "steward.butlerlabs.dev";
+const CONTROL_PLANES: &str = "controlplane.cluster.x-k8s.io";
+const INFRASTRUCTURE: &str = "infrastructure.cluster.x-k8s.io";
 
 /// Whether an account may do something in any namespace: verb, group, resource with subresource.
 async fn may(client: &Client, account: &str, verb: &str, group: &str, resource: &str) -> bool {
@@ -103,6 +106,58 @@ const REFUSED_CONTROLLER: [(&str, &str, &str); 8] = [
     ("patch", "cluster.x-k8s.io", "machines"),
 ];
 
+/// What Steward needs.
+const STEWARD: [(&str, &str, &str); 31] = [
+    ("watch", CONTROL_PLANES, "stewardcontrolplanes"),
+    ("patch", CONTROL_PLANES, "stewardcontrolplanes"),
+    ("patch", CONTROL_PLANES, "stewardcontrolplanes/status"),
+    ("watch", "cluster.x-k8s.io", "clusters"),
+    ("patch", INFRASTRUCTURE, "butlerclusters"),
+    ("patch", INFRASTRUCTURE, "nutanixclusters/status"),
+    ("watch", "apiextensions.k8s.io", "customresourcedefinitions"),
+    ("create", HOSTED, "tenantcontrolplanes"),
+    ("delete", HOSTED, "tenantcontrolplanes"),
+    ("watch", HOSTED, "tenantcontrolplanes"),
+    ("patch", HOSTED, "tenantcontrolplanes"),
+    ("patch", HOSTED, "tenantcontrolplanes/status"),
+    ("update", HOSTED, "tenantcontrolplanes/finalizers"),
+    ("watch", HOSTED, "datastores"),
+    ("patch", HOSTED, "datastores/status"),
+    ("watch", HOSTED, "kubeconfiggenerators"),
+    ("patch", HOSTED, "kubeconfiggenerators/status"),
+    ("get", "", "secrets"),
+    ("create", "", "secrets"),
+    ("patch", "", "secrets"),
+    ("delete", "", "secrets"),
+    ("create", "", "services"),
+    ("patch", "", "configmaps"),
+    ("create", "apps", "deployments"),
+    ("delete", "apps", "deployments"),
+    ("patch", "policy", "poddisruptionbudgets"),
+    ("patch", "networking.k8s.io", "ingresses"),
+    ("patch", "traefik.io", "ingressroutetcps"),
+    ("patch", "gateway.networking.k8s.io", "tlsroutes"),
+    ("watch", "", "namespaces"),
+    ("create", "events.k8s.io", "events"),
+];
+
+/// What Steward may not.
+const REFUSED_STEWARD: [(&str, &str, &str); 9] = [
+    ("create", "", "pods"),
+    ("create", "", "namespaces"),
+    ("patch", "", "nodes"),
+    ("delete", CONTROL_PLANES, "stewardcontrolplanes"),
+    ("patch", INFRASTRUCTURE, "metal3clusters"),
+    ("patch", BUTLER, "tenantclusters"),
+    ("patch", "cluster.x-k8s.io", "machines"),
+    ("create", "rbac.authorization.k8s.io", "clusterroles"),
+    (
+        "patch",
+        "admissionregistration.k8s.io",
+        "validatingwebhookconfigurations",
+    ),
+];
+
 #[tokio::test]
 async fn accounts_may_do_their_work_and_no_more() {
     let server = ApiServer::start(Options::default()).await.unwrap();
@@ -118,7 +173,7 @@ async fn accounts_may_do_their_work_and_no_more() {
     let mut wrong = Vec::new();
     let local = "butler-provider-local";
     let harvester = "butler-provider-harvester";
-    let accounts: [(&str, bool, &[_]); 7] = [
+    let accounts: [(&str, bool, &[_]); 9] = [
         (local, true, &PROVIDER),
         (local, true, &LOCAL),
         (local, false, &REFUSED),
@@ -126,6 +181,8 @@ async fn accounts_may_do_their_work_and_no_more() {
         (harvester, false, &LOCAL),
         (harvester, false, &REFUSED),
         ("butler-controller", false, &REFUSED_CONTROLLER),
+        ("steward", true, &STEWARD),
+        ("steward", false, &REFUSED_STEWARD),
     ];
     for (account, expected, rights) in accounts {
         for (verb, group, resource) in rights {

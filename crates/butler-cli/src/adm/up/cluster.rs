@@ -1,11 +1,10 @@
-//! What is installed into the management cluster: the pod network of its first node, Cluster API, Butler's charts.
+//! What is installed into the management cluster beside charts: the pod network of its first node, Cluster API.
 
 use std::{collections::BTreeMap, time::Duration};
 
 use anyhow::Context as _;
 use butler_api::keys::labels;
 use butler_assets::{Asset, Component};
-use butler_helm::{ChartSource, Helm, Release, ReleaseName, Upgrade, Values};
 use butler_host::{host::Host, network::PodNetwork};
 use futures::StreamExt as _;
 use ipnet::Ipv4Net;
@@ -15,28 +14,24 @@ use kube::{
     api::{Patch, PatchParams},
     runtime::{WatchStreamExt as _, watcher},
 };
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::{
     Run,
     platform::{self, NAMESPACE},
-    prepare::{Images, Parts},
 };
 use crate::{
     adm::{
-        apply::{could_take, missing, within},
+        apply::{could_take, within},
         boots::Boots,
         cluster_api,
         error::Error,
-        installation::write_private,
     },
     output::progress::Outcome,
 };
 
 /// How often webhooks are tried.
-const GLANCE: Duration = Duration::from_millis(300);
-/// Releases of Butler's own charts, in order.
-const CHARTS: [&str; 2] = ["butler-crds", "butler"];
+pub(super) const GLANCE: Duration = Duration::from_millis(300);
 
 /// Gives the first node its pod network. The host process does the same for every node, and takes over later.
 pub(super) async fn pod_network(
@@ -112,95 +107,6 @@ pub(super) async fn cluster_api(run: &Run, client: &Client) -> anyhow::Result<Ou
     .context("could not install Cluster API")?;
     step.end(Outcome::Done);
     Ok(Outcome::Done)
-}
-
-/// Installs Butler's charts, or brings their releases to what is wished.
-pub(super) async fn charts(
-    run: &Run,
-    client: &Client,
-    parts: &Parts,
-    images: &Images,
-) -> anyhow::Result<Outcome> {
-    let helm = Helm::new(
-        parts.path(Component::Helm),
-        run.places.helm(),
-        run.places.kubeconfig(),
-    );
-    let mut outcomes = Vec::new();
-    for chart in CHARTS {
-        let step = run.progress.begin(format!("Chart {chart}"));
-        let release = Release {
-            name: ReleaseName::new(NAMESPACE.parse()?, chart.parse()?),
-            chart: ChartSource::Path(run.charts.join(chart)),
-            values: Values::from(values(chart, &images.butler)),
-        };
-        let outcome = release_as_wished(run, client, &helm, &release, chart).await?;
-        step.end(outcome);
-        outcomes.push(outcome);
-    }
-    let anything = outcomes.contains(&Outcome::Done);
-    Ok(if anything {
-        Outcome::Done
-    } else {
-        Outcome::Unchanged
-    })
-}
-
-/// Helm makes a new revision of a release each time it is asked: it is asked only when the objects would be others.
-async fn release_as_wished(
-    run: &Run,
-    client: &Client,
-    helm: &Helm,
-    release: &Release,
-    chart: &str,
-) -> anyhow::Result<Outcome> {
-    let objects = helm.template(release).await?;
-    let path = run.places.helm().join(format!("{chart}.applied"));
-    let deployed = helm
-        .status(&release.name)
-        .await?
-        .is_some_and(|report| report.phase.is_deployed());
-    let same = std::fs::read_to_string(&path).is_ok_and(|applied| applied == objects);
-    if deployed && same && complete(client, &objects).await? {
-        return Ok(Outcome::Unchanged);
-    }
-    // Nobody else works on the releases of this host.
-    let upgrade = Upgrade::waiting(run.patience()).taking_over();
-    helm.upgrade(release, &upgrade).await?;
-    write_private(&path, objects.as_bytes())?;
-    Ok(Outcome::Done)
-}
-
-/// Whether every object of a release is there. Those that name no namespace are in that of the release.
-async fn complete(client: &Client, objects: &str) -> anyhow::Result<bool> {
-    let mut objects: Vec<Value> = serde_saphyr::from_multiple(objects)?;
-    objects.retain(|object| object["kind"].is_string());
-    for object in &mut objects {
-        if object["metadata"]["namespace"].is_null() {
-            object["metadata"]["namespace"] = NAMESPACE.into();
-        }
-    }
-    match missing(client, &objects).await {
-        Ok(missing) => Ok(missing.is_empty()),
-        // A definition that is gone takes its kind with it.
-        Err(Error::UnknownKind { .. }) => Ok(false),
-        Err(error) => Err(error.into()),
-    }
-}
-
-/// What differs from the charts' defaults on one host.
-fn values(chart: &str, image: &str) -> Value {
-    let (repository, tag) = image.rsplit_once(':').unwrap_or((image, "latest"));
-    match chart {
-        "butler" => json!({
-            "image": { "repository": repository, "tag": tag },
-            // A second replica on the same host guards against nothing.
-            "controller": { "replicas": 1 },
-            "podDisruptionBudget": { "enabled": false },
-            "local": { "enabled": true },
-        }),
-        _ => json!({}),
-    }
 }
 
 /// Waits until every node is Ready and every pod runs.

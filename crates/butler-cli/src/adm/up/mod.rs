@@ -3,7 +3,9 @@
 //! Owns: the order of the steps. Each step looks at what is there and does what is missing, so that a run that was interrupted
 //! anywhere is completed by the next, and a run with nothing to do says so.
 
+mod charts;
 mod cluster;
+mod data_store;
 mod machine;
 mod platform;
 mod prepare;
@@ -18,6 +20,7 @@ use butler_assets::{Resolver, Settings as AssetSettings};
 use butler_host::host::Host;
 
 pub(crate) use cluster::{is_of_the_platform, node_is_ready, pod_is_fine};
+pub(crate) use data_store::store_is_ready;
 pub(crate) use machine::client;
 pub(crate) use platform::NAMESPACE;
 pub use prepare::{CNI, NODE, RUNTIME};
@@ -137,16 +140,25 @@ async fn steps(run: &Run, known: bool) -> anyhow::Result<Outcome> {
     let (network, cluster_api, charts) = tokio::try_join!(
         Box::pin(cluster::pod_network(run, &host, &client)),
         Box::pin(cluster::cluster_api(run, &client)),
-        Box::pin(cluster::charts(run, &client, &parts, &images)),
+        Box::pin(charts::charts(run, &client, &parts, &images)),
     )?;
     changed.extend([network, cluster_api, charts]);
     if let Some(mirror) = mirror {
         mirror.end().await?;
     }
     let node = prepare::node_profile(run, &parts, &images, &store);
-    changed.push(process::host_process(run, &client, &images.build, node).await?);
-    changed.push(workers::objects(run, &client).await?);
-    changed.push(workers::workers(run, &host, &client).await?);
+    let machines = async {
+        let process = process::host_process(run, &client, &images.build, node).await?;
+        let objects = workers::objects(run, &client).await?;
+        let workers = workers::workers(run, &host, &client).await?;
+        anyhow::Ok([process, objects, workers])
+    };
+    let (machines, store) = tokio::try_join!(
+        Box::pin(machines),
+        Box::pin(data_store::data_store(run, &client, &parts, &images)),
+    )?;
+    changed.extend(machines);
+    changed.push(store);
     Box::pin(cluster::ready(run, &host, &client)).await?;
     let anything = changed.contains(&Outcome::Done);
     Ok(if anything {

@@ -24,6 +24,8 @@ use crate::{
 
 /// Where the image of the controllers would be published; on one host it is made of the binary that is there.
 const BUTLER_IMAGE: &str = "ghcr.io/butlerdotdev/butler";
+/// What the reference of an image of etcd has in it.
+const ETCD_IMAGE: &str = "/etcd:";
 /// How many digits of a digest tell two builds apart.
 const DIGITS: usize = 12;
 
@@ -61,6 +63,8 @@ pub(crate) struct Images {
     pub(crate) shared: Vec<ImageArchive>,
     /// The image of Butler's components.
     pub(crate) butler: String,
+    /// The image of the etcd that kubeadm would run; the store of tenants runs the same.
+    pub(crate) etcd: String,
     /// What tells this build of Butler from others.
     pub(crate) build: String,
     /// The image that holds a pod's namespaces.
@@ -126,14 +130,20 @@ pub(super) async fn images(run: &Run) -> anyhow::Result<Images> {
     let archives = set.archives();
     tokio::task::spawn_blocking(move || library.adopt(&archives)).await??;
     step.end(Outcome::Done);
-    let shared = set
+    let shared: Vec<ImageArchive> = set
         .images
         .into_iter()
         .filter(|image| image.reference != butler)
         .collect();
+    let etcd = shared
+        .iter()
+        .map(|image| image.reference.clone())
+        .find(|reference| reference.contains(ETCD_IMAGE))
+        .context("there is no etcd among the images of this Kubernetes version")?;
     Ok(Images {
         shared,
         butler,
+        etcd,
         build,
         sandbox: set.sandbox,
     })

@@ -322,6 +322,7 @@ pub(crate) fn describe(installation: &Installation, places: &Places, there: bool
          machines       {} ({cpus} processors, {memory_mib} MiB of memory each)\n  \
          range          {range}, this host is {}\n  \
          egress         {}\n  \
+         data store     etcd, one member on the first machine\n  \
          state          {}\n  \
          kubeconfig     {}\n",
         workers + 1,
