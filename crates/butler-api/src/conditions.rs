@@ -36,6 +36,8 @@ pub mod types {
     pub const ADDONS_READY: &str = "AddonsReady";
     /// `TenantCluster`: the addresses it needs are allocated.
     pub const NETWORK_READY: &str = "NetworkReady";
+    /// `TenantCluster`: what [`READY`] says, for tools that were written to older documents.
+    pub const RUNNING: &str = "Running";
     /// `TenantCluster`: its team may use its provider.
     pub const PROVIDER_ACCESS_GRANTED: &str = "ProviderAccessGranted";
     /// `TenantCluster`: it fits the limits of team, environment and provider.
@@ -239,6 +241,14 @@ pub mod reasons {
     pub const MISSING_TRUST_BUNDLE: &str = "MissingTrustBundle";
     /// The version cannot be reached from the running one.
     pub const VERSION_SKEW: &str = "VersionSkew";
+    /// The cluster is in a namespace, team or environment where it may not be; the message says which.
+    pub const TENANCY_VIOLATION: &str = "TenancyViolation";
+    /// Somebody protected the object from deletion; the message says how that is undone.
+    pub const DELETION_PROTECTED: &str = "DeletionProtected";
+    /// The cluster is on the way to another version; the message says how far it has come.
+    pub const UPGRADING: &str = "Upgrading";
+    /// The cluster is only looked at, as its management policy says.
+    pub const OBSERVE_ONLY: &str = "ObserveOnly";
 
     // Images.
     /// The image is on the provider.
@@ -369,6 +379,8 @@ pub mod reasons {
     pub const ISSUING: &str = "Issuing";
     /// A certificate authority that somebody brought cannot be used; the message says why.
     pub const AUTHORITY_INVALID: &str = "AuthorityInvalid";
+    /// A certificate authority that nobody replaces by itself ends before long; the message says when, and what to do.
+    pub const AUTHORITY_ENDS: &str = "AuthorityEnds";
     /// The address is not known yet; the message says who gives it.
     pub const WAITING_FOR_ADDRESS: &str = "WaitingForAddress";
     /// No replica serves yet, or none any more.

@@ -34,8 +34,12 @@ pub mod groups {
     pub const INFRASTRUCTURE_VERSION: &str = "v1alpha1";
     /// Group and version of our infrastructure kinds, as `apiVersion` spells it.
     pub const INFRASTRUCTURE_API_VERSION: &str = "infrastructure.cluster.x-k8s.io/v1alpha1";
-    /// Group of Cluster API bootstrap providers, read only.
+    /// Version of Cluster API's own control plane kind, `KubeadmControlPlane`.
+    pub const KUBEADM_CONTROL_PLANE_VERSION: &str = "v1beta2";
+    /// Group of Cluster API bootstrap providers.
     pub const BOOTSTRAP: &str = "bootstrap.cluster.x-k8s.io";
+    /// Version of Cluster API's own bootstrap kinds, `KubeadmConfigTemplate` among them.
+    pub const BOOTSTRAP_VERSION: &str = "v1beta2";
 }
 
 /// Label keys.
@@ -86,6 +90,8 @@ pub mod labels {
     pub const ADDON_DEFINITION: &str = "butler.butlerlabs.dev/addon-definition";
     /// Marks a `TenantAddon` that observability enrolment made.
     pub const AUTO_ENROLLED: &str = "butler.butlerlabs.dev/auto-enrolled";
+    /// Name of the pool of a tenant cluster that the object belongs to.
+    pub const NODE_POOL: &str = "butler.butlerlabs.dev/node-pool";
     /// What a machine is for in its cluster, as [`crate::butler::machine_request::MachineRole`] spells it.
     pub const ROLE: &str = "butler.butlerlabs.dev/role";
     /// What a Secret holds: see [`super::values::SECRET_TYPE_KUBECONFIG`].
@@ -125,7 +131,9 @@ pub mod labels {
     pub const CLUSTER_API_CLUSTER: &str = "cluster.x-k8s.io/cluster-name";
     /// On a Machine that is a control plane node.
     pub const CLUSTER_API_CONTROL_PLANE: &str = "cluster.x-k8s.io/control-plane";
-    /// Name of the `MachineDeployment` a Machine belongs to.
+    /// Name of the `MachineSet` a Machine belongs to.
+    pub const CLUSTER_API_MACHINE_SET: &str = "cluster.x-k8s.io/set-name";
+    /// Name of the `MachineDeployment` a Machine or `MachineSet` belongs to.
     pub const CLUSTER_API_MACHINE_DEPLOYMENT: &str = "cluster.x-k8s.io/deployment-name";
     /// Restricts which controller instance looks at an object.
     pub const CLUSTER_API_WATCH_FILTER: &str = "cluster.x-k8s.io/watch-filter";
@@ -201,6 +209,12 @@ pub mod values {
 pub mod annotations {
     /// `"true"`: the engine leaves the object alone until the annotation is gone.
     pub const PAUSED: &str = "butler.butlerlabs.dev/paused";
+    /// `"true"` on a `TenantCluster`: it cannot be deleted until the annotation is gone.
+    pub const DELETION_PROTECTION: &str = "butler.butlerlabs.dev/deletion-protection";
+    /// On a copy of a Secret: what it was copied from, and which version of that.
+    pub const COPY_OF: &str = "butler.butlerlabs.dev/copy-of";
+    /// On a copy of a Secret: checksum of what was written.
+    pub const CONTENT_CHECKSUM: &str = "butler.butlerlabs.dev/checksum";
     /// A sentence for people.
     pub const DESCRIPTION: &str = "butler.butlerlabs.dev/description";
     /// Which component or person made the object.
@@ -221,6 +235,17 @@ pub mod annotations {
     pub const ADOPT_MACHINE_ID: &str = "butler.butlerlabs.dev/adopt-machine-id";
     /// On a Service of type `LoadBalancer`: the address it asks for.
     pub const LOAD_BALANCER_ADDRESS: &str = "butler.butlerlabs.dev/load-balancer-address";
+    /// On a Service of type `LoadBalancer` in a tenant cluster: the address of the cluster's ranges that it was given.
+    pub const LOAD_BALANCER_ASSIGNED: &str = "butler.butlerlabs.dev/load-balancer-assigned";
+    /// On an `IPAllocation` in use: which component uses addresses of it, and so holds its mark.
+    pub const ADDRESSES_USED_BY: &str = "butler.butlerlabs.dev/addresses-used-by";
+    /// On an `IPAllocation` that was in use: since when it is not any more, RFC 3339.
+    pub const ADDRESSES_UNUSED_SINCE: &str = "butler.butlerlabs.dev/addresses-unused-since";
+    /// On a `ButlerCluster`: how many Services wait because no address of the cluster's ranges is left. Absent: none.
+    pub const WAITING_LOAD_BALANCERS: &str = "butler.butlerlabs.dev/waiting-load-balancers";
+    /// On a `ButlerCluster`: since when the one waits that has waited longest, RFC 3339.
+    pub const WAITING_LOAD_BALANCERS_SINCE: &str =
+        "butler.butlerlabs.dev/waiting-load-balancers-since";
     /// Names the network a `NetworkPool` belongs to. Pools of different networks may use the same addresses.
     pub const NETWORK: &str = "butler.butlerlabs.dev/network";
 
@@ -230,6 +255,8 @@ pub mod annotations {
     pub const STEWARD_COPY_OF: &str = "steward.butlerlabs.dev/copy-of";
     /// Empty: rotate now. Afterwards: time of the last rotation, RFC 3339.
     pub const STEWARD_ROTATE: &str = "certs.steward.butlerlabs.dev/rotate";
+    /// On a generated kubeconfig: until when it can be used, RFC 3339.
+    pub const STEWARD_EXPIRATION: &str = "steward.butlerlabs.dev/expiration";
     /// Present, whatever its value: Steward leaves the object alone.
     pub const STEWARD_PAUSED: &str = "steward.butlerlabs.dev/paused";
     /// Which key of the administrator's kubeconfig Secret to use.

@@ -134,11 +134,12 @@ pub(crate) fn separate_blocks_rules(one: &str, other: &str) -> [Rule; 2] {
     ]
 }
 
-/// The rule that a quantity is not below a minimum. It also catches `memory: 16`, which means sixteen bytes.
+/// The rule that a quantity is not below a minimum. It also catches `memory: 16`, which means sixteen bytes. The text is made once:
+/// the API server counts every use of it as if it were as long as a request may be, and refuses rules that cost too much.
 pub(crate) fn at_least_rule(field: &str, minimum: &str, example: &str) -> Rule {
     rule(
         format!(
-            "!isQuantity(string(self)) || quantity(string(self)).compareTo(quantity('{minimum}')) >= 0"
+            "[string(self)].all(text, !isQuantity(text) || quantity(text).compareTo(quantity('{minimum}')) >= 0)"
         ),
         &format!("{field} must be at least {minimum}; write the unit, such as {example}"),
     )

@@ -1,8 +1,10 @@
 //! Kubernetes versions.
 //!
-//! Owns: parsing, order and the rules of version skew.
+//! Owns: parsing, order and the rules of version skew; [`rules`] has what this release runs for tenants.
 //!
-//! Must not: know which versions exist or can be installed.
+//! Must not: know which patch versions exist or can be installed.
+
+pub mod rules;
 
 use std::borrow::Cow;
 use std::fmt;

@@ -55,7 +55,11 @@ fn block_rule(provider: &str) -> Rule {
     validation = Rule::new(
         "!has(self.network) || self.network.mode != 'ipam' || !(self.provider in ['azure', 'aws', 'gcp'])"
     )
-    .message("network.mode ipam is not possible with azure, aws and gcp: they give out addresses themselves; use cloud")
+    .message("network.mode ipam is not possible with azure, aws and gcp: they give out addresses themselves; use cloud"),
+    validation = Rule::new("self.clusterAPIProvider != 'CAPX' || self.provider == 'nutanix'")
+        .message("clusterAPIProvider CAPX is for provider nutanix alone"),
+    validation = Rule::new("self.clusterAPIProvider != 'CAPK' || self.provider == 'harvester'")
+        .message("clusterAPIProvider CAPK is for provider harvester alone")
 )]
 #[serde(rename_all = "camelCase")]
 pub struct ProviderConfigSpec {
@@ -66,6 +70,10 @@ pub struct ProviderConfigSpec {
     /// `secretAccessKey`; gcp `serviceAccountKey`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub credentials_ref: Option<SecretReference>,
+    /// Who makes the machines of tenant clusters: `Butler` itself, or a provider of Cluster API that is installed beside it:
+    /// `CAPX` on nutanix, `CAPK` (`KubeVirt`) on harvester. Default `Butler`.
+    #[serde(rename = "clusterAPIProvider", default)]
+    pub cluster_api_provider: ClusterApiProvider,
     /// Settings of Harvester.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub harvester: Option<HarvesterProvider>,
@@ -172,6 +180,23 @@ impl Provider {
             Self::Local => &[],
         }
     }
+}
+
+/// Who makes the machines of tenant clusters.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[schemars(description = "")]
+pub enum ClusterApiProvider {
+    /// Butler, through its own providers.
+    #[default]
+    Butler,
+    /// Cluster API Provider Nutanix.
+    #[serde(rename = "CAPX")]
+    Capx,
+    /// Cluster API Provider `KubeVirt`.
+    #[serde(rename = "CAPK")]
+    Capk,
 }
 
 /// Who may use the infrastructure.
@@ -330,6 +355,19 @@ mod tests {
                 provider.load_balancer_request_finalizer(),
                 format!("loadbalancerrequest.{suffix}")
             );
+        }
+    }
+
+    #[test]
+    fn machines_are_made_by_butler_unless_somebody_else_is_named() {
+        let spec: ProviderConfigSpec =
+            serde_json::from_value(serde_json::json!({ "provider": "local" })).expect("spec");
+        assert_eq!(spec.cluster_api_provider, ClusterApiProvider::Butler);
+        for (text, provider) in [
+            ("CAPX", ClusterApiProvider::Capx),
+            ("CAPK", ClusterApiProvider::Capk),
+        ] {
+            assert_eq!(serde_json::to_value(provider).expect("text"), text);
         }
     }
 

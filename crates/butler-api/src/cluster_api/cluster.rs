@@ -5,7 +5,7 @@
 use std::borrow::Cow;
 
 use k8s_openapi::NamespaceResourceScope;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
 use kube::Resource;
 use serde::Deserialize;
 
@@ -65,11 +65,13 @@ pub struct NetworkRanges {
 }
 
 /// What is known about a cluster.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ClusterStatus {
     /// How far it has come.
     pub initialization: ClusterInitialization,
+    /// `Available`, `InfrastructureReady`, `ControlPlaneAvailable` and what else Cluster API says.
+    pub conditions: Vec<Condition>,
 }
 
 /// How far a cluster has come.

@@ -5,7 +5,7 @@
 use std::borrow::Cow;
 
 use k8s_openapi::NamespaceResourceScope;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta, Time};
 use kube::Resource;
 use serde::Deserialize;
 
@@ -46,16 +46,44 @@ pub struct MachineSpec {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct MachineBootstrap {
+    /// What the bootstrap provider makes the user data from.
+    pub config_ref: Option<ContractReference>,
     /// Secret with the user data under the key `value`; absent until the bootstrap provider made it.
     pub data_secret_name: Option<String>,
 }
 
 /// What is known about a machine.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub struct MachineStatus {
     /// Addresses of the machine; none until its infrastructure reports them.
-    #[serde(default)]
     pub addresses: Vec<MachineAddress>,
+    /// The node that the machine became.
+    pub node_ref: Option<MachineNodeReference>,
+    /// One word for people.
+    pub phase: Option<String>,
+    /// When a deletion took which step.
+    pub deletion: Option<MachineDeletionStatus>,
+    /// `Available`, `NodeReady`, `Deleting` and what else Cluster API says.
+    pub conditions: Vec<Condition>,
+}
+
+/// The node that a machine became.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct MachineNodeReference {
+    /// Name of the node.
+    pub name: String,
+}
+
+/// When the deletion of a machine took which step.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct MachineDeletionStatus {
+    /// When its node began to be drained.
+    pub node_drain_start_time: Option<Time>,
+    /// When the wait for its volumes began.
+    pub wait_for_node_volume_detach_start_time: Option<Time>,
 }
 
 impl Resource for Machine {
@@ -116,6 +144,7 @@ mod tests {
             },
             "status": {
                 "phase": "Running",
+                "nodeRef": { "name": "production-workers-x7k2p" },
                 "addresses": [
                     { "type": "Hostname", "address": "production-workers-x7k2p" },
                     { "type": "InternalIP", "address": "10.40.1.101" },
@@ -128,7 +157,12 @@ mod tests {
             machine.spec.bootstrap.data_secret_name.as_deref(),
             Some("production-workers-x7k2p")
         );
-        let addresses = machine.status.expect("status").addresses;
+        let status = machine.status.expect("status");
+        assert_eq!(
+            status.node_ref.expect("node").name,
+            "production-workers-x7k2p"
+        );
+        let addresses = status.addresses;
         assert_eq!(addresses[1].type_, NodeAddressType::InternalIP);
         assert_eq!(addresses[1].address, "10.40.1.101");
     }

@@ -1,11 +1,20 @@
 //! `KubeconfigGenerator`: kubeconfigs for people and programs, made for every control plane that a selector finds.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector, Time};
 use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 const ONE_SOURCE: &str = "has(self.stringValue) != has(self.fromDefinition)";
+
+/// The shortest life of a kubeconfig, ten minutes: there must be time to renew it, and to notice.
+pub const SHORTEST_EXPIRATION_SECONDS: i64 = 600;
+/// The longest life of a kubeconfig, a year: an authority that was replaced is trusted for as long, and no longer.
+pub const LONGEST_EXPIRATION_SECONDS: i64 = 365 * 24 * 60 * 60;
+// A rule and no bounds of the schema: those are told as 3.1536e+07.
+const EXPIRATION_RULE: &str = "self >= 600 && self <= 31536000";
+const EXPIRATION_MESSAGE: &str =
+    "expirationSeconds must be from 600 (ten minutes) to 31536000 (a year), such as 3600";
 
 /// For whom kubeconfigs are made, and for which control planes.
 #[derive(CustomResource, KubeSchema, Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -45,10 +54,20 @@ pub struct KubeconfigGeneratorSpec {
     /// `admin.svc` is the address inside the management cluster, `admin.conf` the one outside.
     #[serde(default = "in_cluster_endpoint")]
     pub control_plane_endpoint_from: String,
+    /// How long each kubeconfig can be used, in seconds: from ten minutes (600) to a year (31536000, the default). It is
+    /// renewed when about two thirds of that are over. A shorter time takes effect at once, a longer one at the next
+    /// renewal. A kubeconfig that was copied before stays usable until its own end.
+    #[serde(default = "a_year")]
+    #[x_kube(validation = Rule::new(EXPIRATION_RULE).message(EXPIRATION_MESSAGE))]
+    pub expiration_seconds: i64,
 }
 
 fn in_cluster_endpoint() -> String {
     "admin.svc".to_owned()
+}
+
+fn a_year() -> i64 {
+    LONGEST_EXPIRATION_SECONDS
 }
 
 /// A text that is given, or read from each selected control plane.
@@ -74,6 +93,10 @@ pub struct KubeconfigGeneratorStatus {
     /// How many of them have an up-to-date kubeconfig.
     #[serde(default)]
     pub available_resources: i64,
+    /// When the first of these kubeconfigs ends, unless it is renewed before. The annotation
+    /// `steward.butlerlabs.dev/expiration` of each Secret says it of that one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub earliest_expiration: Option<Time>,
     /// What went wrong, one entry for each control plane without a kubeconfig.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub errors: Vec<GenerationError>,
@@ -123,6 +146,25 @@ mod tests {
         assert_eq!(
             testing::field::<KubeconfigGenerator>("spec.controlPlaneEndpointFrom")["default"],
             "admin.svc"
+        );
+    }
+
+    #[test]
+    fn a_kubeconfig_ends_after_a_year_unless_told_otherwise() {
+        let spec: KubeconfigGeneratorSpec =
+            serde_json::from_value(json!({ "user": { "stringValue": "monitoring" } })).unwrap();
+        assert_eq!(spec.expiration_seconds, 31_536_000);
+        let spec: KubeconfigGeneratorSpec = serde_json::from_value(
+            json!({ "user": { "stringValue": "on-call" }, "expirationSeconds": 3600 }),
+        )
+        .unwrap();
+        assert_eq!(spec.expiration_seconds, 3600);
+        let field = testing::field::<KubeconfigGenerator>("spec.expirationSeconds");
+        assert_eq!(field["default"], 31_536_000);
+        let (shortest, longest) = (SHORTEST_EXPIRATION_SECONDS, LONGEST_EXPIRATION_SECONDS);
+        assert_eq!(
+            field["x-kubernetes-validations"][0]["rule"],
+            format!("self >= {shortest} && self <= {longest}")
         );
     }
 

@@ -70,18 +70,21 @@ pub struct PoolReference {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LoadBalancerNetwork {
-    /// `static`: a cluster gets `defaultPoolSize` addresses once. `elastic`: it gets a few, and more by need.
+    /// `static`: a cluster gets `defaultPoolSize` addresses, or as many as it asks for. `elastic`: it gets a few; more when a Service
+    /// has waited 30 seconds for one, and what was added is given back when it is unused for 10 minutes. Ranges grow by
+    /// themselves only where Butler serves Services itself, which is the provider `local`; elsewhere a cluster keeps what it
+    /// begins with, and gets more by `spec.networking.lbPoolSize`.
     #[serde(default)]
     pub allocation_mode: AllocationMode,
     /// Addresses of a cluster under `static`.
     #[serde(default = "default_pool_size")]
     #[schemars(range(min = 1))]
     pub default_pool_size: i32,
-    /// Addresses a cluster starts with under `elastic`.
+    /// Addresses a cluster starts with under `elastic`, if it does not say.
     #[serde(default = "small_pool_size")]
     #[schemars(range(min = 1))]
     pub initial_pool_size: i32,
-    /// Addresses added at least each time under `elastic`.
+    /// Addresses added at least each time under `elastic`, if there is room.
     #[serde(default = "small_pool_size")]
     #[schemars(range(min = 1))]
     pub growth_increment: i32,

@@ -11,7 +11,9 @@
 mod addons;
 mod control_plane;
 mod infrastructure;
+mod machine_health;
 mod networking;
+mod node_pools;
 mod status;
 mod workers;
 mod workspaces;
@@ -24,16 +26,20 @@ pub use addons::{
     IngressAddon, IngressProvider, LoadBalancerAddon, LoadBalancerProvider, StorageAddon,
     StorageProvider, TenantClusterAddons,
 };
-pub use control_plane::{ControlPlaneServiceType, TenantClusterControlPlane};
+pub use control_plane::{ControlPlaneMode, ControlPlaneServiceType, TenantClusterControlPlane};
 pub use infrastructure::{
     GcpOverride, HarvesterOverride, InfrastructureOverride, NutanixOverride, ProxmoxOverride,
 };
+pub use machine_health::{DEFAULT_NODE_STARTUP_TIMEOUT, DEFAULT_UNHEALTHY_TIMEOUT, MachineHealth};
 pub use networking::{
     DEFAULT_POD_CIDR, DEFAULT_SERVICE_CIDR, LoadBalancerPool, TenantClusterNetworking,
 };
+pub use node_pools::{
+    NodePool, NodeTaint, POOL_NAME_LENGTH, RESERVED_POOLS, TaintEffect, WORKERS_POOL,
+};
 pub use status::{
-    AddonManager, ObservedAddon, ObservedAddonStatus, ObservedState, ObservedWorkers,
-    TenantClusterPhase, TenantClusterStatus,
+    AddonManager, ObservedAddon, ObservedAddonStatus, ObservedNodePool, ObservedState,
+    ObservedVersions, ObservedWorkers, Stage, StageName, TenantClusterPhase, TenantClusterStatus,
 };
 pub use workers::{
     MachineTemplate, OperatingSystem, OperatingSystemType, TalosOptions, TenantClusterWorkers,
@@ -84,6 +90,7 @@ use crate::version::VERSION_PATTERN;
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = networking::unchangeable("podCIDR", DEFAULT_POD_CIDR))]
 #[x_kube(validation = networking::unchangeable("serviceCIDR", DEFAULT_SERVICE_CIDR))]
+#[x_kube(validation = control_plane::unchangeable_mode())]
 pub struct TenantClusterSpec {
     /// Kubernetes version of the control plane and the workers, such as `v1.35.2`; the leading `v` may be left out.
     /// Changing it upgrades the control plane first and then rolls the workers.
@@ -98,11 +105,21 @@ pub struct TenantClusterSpec {
     /// namespace. Its members get access and its limits apply.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub team_ref: Option<LocalReference>,
-    /// The hosted control plane. If absent, one replica with the platform's default resources is run.
+    /// The control plane. If absent, one hosted replica with the platform's default resources is run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub control_plane: Option<TenantClusterControlPlane>,
     /// The machines that run the workloads.
     pub workers: TenantClusterWorkers,
+    /// Further groups of workers, at most ten, each with its own size, machine template, labels and taints. If absent, there
+    /// are only those of `workers`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 10))]
+    #[x_kube(merge_strategy = ListMerge::Map(vec!["name".into()]))]
+    pub node_pools: Vec<NodePool>,
+    /// Whether and when machines are replaced that no longer work. If absent, a machine is replaced that is no node after 20
+    /// minutes, or whose node is not ready for 5.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub machine_health: Option<MachineHealth>,
     /// Address ranges of the cluster. If absent, pods are in 10.244.0.0/16, Services in 10.96.0.0/12, and addresses for
     /// load balancers come from the provider's pools.
     #[serde(default, skip_serializing_if = "Option::is_none")]

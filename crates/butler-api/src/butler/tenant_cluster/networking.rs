@@ -37,8 +37,10 @@ pub struct TenantClusterNetworking {
     /// network. If absent, a range is allocated from the provider's pools.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub load_balancer_pool: Option<LoadBalancerPool>,
-    /// How many addresses to allocate from the provider's pools for Services of type `LoadBalancer`. If absent, the
-    /// provider's default; not used when `loadBalancerPool` is given.
+    /// How many addresses to allocate from the provider's pools for Services of type `LoadBalancer`, within the provider's
+    /// quota. If absent, the provider's default; not used when `loadBalancerPool` is given. Raised later, the difference is
+    /// added; lowered, ranges that were added are given back when they are unused for 10 minutes. Where ranges grow by need
+    /// (`elastic`): the least that the cluster has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub lb_pool_size: Option<i32>,

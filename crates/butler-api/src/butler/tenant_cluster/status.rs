@@ -4,7 +4,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::reference::LocalReference;
+use crate::reference::{LocalReference, NamespacedReference};
 
 /// What Butler last saw of a tenant cluster.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -23,6 +23,9 @@ pub struct TenantClusterStatus {
     /// When `phase` last changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_transition_time: Option<Time>,
+    /// `ProviderConfig` that the cluster runs on. It stays, also when another one becomes the default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provider_config_ref: Option<NamespacedReference>,
     /// Namespace of the management cluster that holds the control plane and everything else made for this cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tenant_namespace: Option<String>,
@@ -47,6 +50,17 @@ pub struct TenantClusterStatus {
     /// Workers that there should be.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worker_nodes_desired: Option<i32>,
+    /// The workers by pool; those of `spec.workers` are the pool `workers`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    pub node_pools: Vec<ObservedNodePool>,
+    /// The versions of Kubernetes that run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub versions: Option<ObservedVersions>,
+    /// When each stage on the way to the first `Ready` began and ended.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    pub stages: Vec<Stage>,
     /// What was found in the cluster itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_state: Option<ObservedState>,
@@ -72,6 +86,69 @@ pub enum TenantClusterPhase {
     Deleting,
     /// Stopped by something that a person must change.
     Failed,
+}
+
+/// The workers of a pool as found.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ObservedNodePool {
+    /// Name of the pool.
+    pub name: String,
+    /// Workers that there should be.
+    pub desired: i32,
+    /// Workers that are ready.
+    pub ready: i32,
+    /// Workers that have the version and the machine template that are asked for.
+    pub updated: i32,
+    /// Version that the pool has, or is on the way to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+}
+
+/// The versions of Kubernetes that run. While a cluster is upgraded they differ.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ObservedVersions {
+    /// Version of the control plane.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub control_plane: Option<String>,
+    /// Version of the oldest worker.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub oldest_worker: Option<String>,
+    /// Version of the newest worker.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub newest_worker: Option<String>,
+}
+
+/// When a stage on the way to `Ready` began and ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Stage {
+    /// Which stage.
+    pub name: StageName,
+    /// When everything was there that it needs.
+    pub started_at: Time,
+    /// When it was done; absent while it goes on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub finished_at: Option<Time>,
+}
+
+/// The stages on the way to `Ready`, in the order in which they end.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[schemars(description = "")]
+pub enum StageName {
+    /// Limits, access, addresses and the image.
+    Preparation,
+    /// Network and endpoint.
+    Infrastructure,
+    /// The API server answers.
+    ControlPlane,
+    /// The nodes are ready.
+    Workers,
+    /// The addons are installed.
+    Addons,
 }
 
 /// What was found in the cluster itself.

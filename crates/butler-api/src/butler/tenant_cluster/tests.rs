@@ -247,6 +247,100 @@ fn spellings_of_gitops_do_not_mix() {
     );
 }
 
+fn with_control_plane(control_plane: &Value) -> TenantCluster {
+    cluster(&json!({
+        "kubernetesVersion": "v1.35.2", "workers": {"replicas": 1}, "controlPlane": control_plane,
+    }))
+}
+
+#[test]
+fn a_control_plane_on_machines_is_accepted_with_an_odd_number_of_them() {
+    let manifest = include_str!("../../../../../examples/tenant-cluster-standalone.yaml");
+    cel::validate_cel(&crate::testing::read::<TenantCluster>(manifest)).unwrap();
+    for (replicas, accepted) in [(1, true), (2, false), (3, true), (4, false), (5, true)] {
+        let cluster = with_control_plane(&json!({"mode": "Standalone", "replicas": replicas}));
+        assert_eq!(cel::validate_cel(&cluster).is_ok(), accepted, "{replicas}");
+    }
+}
+
+#[test]
+fn what_a_control_plane_would_not_read_is_refused() {
+    let cases = [
+        (
+            json!({"replicas": 5}),
+            "replicas of a Hosted control plane must be 1, 2 or 3",
+        ),
+        (
+            json!({"machineTemplate": {"cpu": 2}}),
+            "machineTemplate is for a Standalone control plane",
+        ),
+        (
+            json!({"mode": "Standalone", "dataStoreRef": {"name": "default"}}),
+            "dataStoreRef is for a Hosted control plane",
+        ),
+        (
+            json!({"mode": "Standalone", "serviceType": "NodePort"}),
+            "serviceType is for a Hosted control plane",
+        ),
+        (
+            json!({"mode": "Standalone", "resources": {}}),
+            "resources is for a Hosted control plane",
+        ),
+    ];
+    for (control_plane, message) in cases {
+        let refused = refusal(&with_control_plane(&control_plane));
+        assert!(refused.contains(message), "{refused}");
+    }
+}
+
+#[test]
+fn a_control_plane_does_not_move_between_pods_and_machines() {
+    let hosted = with_control_plane(&json!({}));
+    let standalone = with_control_plane(&json!({"mode": "Standalone"}));
+    let mut unsaid = hosted.clone();
+    unsaid.spec.control_plane = None;
+    cel::validate_cel_update(&hosted, &unsaid).unwrap();
+    for (changed, before) in [
+        (&standalone, &hosted),
+        (&standalone, &unsaid),
+        (&unsaid, &standalone),
+    ] {
+        let refused = cel::validate_cel_update(changed, before)
+            .unwrap_err()
+            .to_string();
+        assert!(
+            refused.contains("controlPlane.mode cannot be changed after creation"),
+            "{refused}"
+        );
+    }
+}
+
+#[test]
+fn names_of_the_workers_and_the_control_plane_are_taken() {
+    for name in RESERVED_POOLS {
+        let refused = refusal(&cluster(&json!({
+            "kubernetesVersion": "v1.35.2",
+            "workers": {"replicas": 1},
+            "nodePools": [{"name": name, "replicas": 1}],
+        })));
+        assert!(
+            refused.contains("choose another name for the pool"),
+            "{refused}"
+        );
+    }
+}
+
+#[test]
+fn pools_are_told_apart_by_their_names() {
+    let pools = crate::testing::field::<TenantCluster>("spec.nodePools");
+    assert_eq!(pools["x-kubernetes-list-type"], "map");
+    assert_eq!(pools["x-kubernetes-list-map-keys"], json!(["name"]));
+    for list in ["status.nodePools", "status.stages"] {
+        let list = crate::testing::field::<TenantCluster>(list);
+        assert_eq!(list["x-kubernetes-list-map-keys"], json!(["name"]));
+    }
+}
+
 #[test]
 fn list_shows_phase_version_workers_and_endpoint() {
     let crd = TenantCluster::crd();

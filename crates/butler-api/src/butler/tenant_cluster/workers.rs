@@ -1,9 +1,12 @@
 //! The machines of a tenant cluster: how many, how large, which operating system.
 
+use std::collections::BTreeMap;
+
 use kube::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::node_pools::NodeTaint;
 use crate::Quantity;
 use crate::schema::at_least_rule;
 
@@ -18,9 +21,17 @@ pub struct TenantClusterWorkers {
     /// comes from the environment's or the team's cluster defaults, then from the platform.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machine_template: Option<MachineTemplate>,
+    /// Labels of the nodes. Changing them replaces the workers one after another.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("maxProperties" = 32))]
+    pub labels: BTreeMap<String, String>,
+    /// Taints that the nodes join with. Changing them replaces the workers one after another.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16))]
+    pub taints: Vec<NodeTaint>,
 }
 
-/// Size and operating system of a worker.
+/// Size and operating system of a machine.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new("!(has(self.memory) && has(self.memoryMB))")

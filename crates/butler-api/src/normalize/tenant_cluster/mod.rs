@@ -4,15 +4,22 @@
 //! open. Must not fill in what depends on the provider or the team: what is left open here stays open (`None`,
 //! [`Wish::Unstated`]) for the one who knows them.
 
+mod pools;
+
+use std::time::Duration;
+
+pub use pools::{Pool, pools, set_by_kubelet};
+
 use crate::{
     Quantity,
     butler::{
         addon_definition::HelmValues,
         tenant_cluster::{
-            CniProvider, DEFAULT_POD_CIDR, DEFAULT_SERVICE_CIDR, GitOpsAddon, GitOpsProvider,
-            GitOpsRepository, IngressProvider, LoadBalancerPool, LoadBalancerProvider,
-            MachineTemplate, OperatingSystem, OperatingSystemType, StorageProvider,
-            TenantClusterAddons, TenantClusterNetworking, TenantClusterSpec,
+            CniProvider, ControlPlaneMode, DEFAULT_POD_CIDR, DEFAULT_SERVICE_CIDR, GitOpsAddon,
+            GitOpsProvider, GitOpsRepository, IngressProvider, LoadBalancerPool,
+            LoadBalancerProvider, MachineHealth, MachineTemplate, OperatingSystem,
+            OperatingSystemType, StorageProvider, TenantClusterAddons, TenantClusterNetworking,
+            TenantClusterSpec,
         },
     },
 };
@@ -22,17 +29,31 @@ use crate::{
 pub struct Reading {
     /// Kubernetes version with its leading `v`.
     pub kubernetes_version: String,
-    /// Number of workers; never negative.
-    pub worker_replicas: i32,
-    /// Size of each worker.
-    pub worker: WorkerSize,
-    /// Version of Talos, if one is named and the workers run it.
-    pub talos_version: Option<String>,
+    /// Where the control plane runs.
+    pub control_plane_mode: ControlPlaneMode,
+    /// Pods or machines of the control plane; at least one.
+    pub control_plane_replicas: i32,
+    /// The workers by pool; those of `spec.workers` come first.
+    pub pools: Vec<Pool>,
+    /// When machines are replaced; `None` if never.
+    pub machine_health: Option<HealthLimits>,
     /// Address ranges.
     pub network: Network,
     /// Addons.
     pub addons: Addons,
 }
+
+/// How long a machine may be ill before it is replaced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HealthLimits {
+    /// From its creation until it is a node.
+    pub node_startup: Duration,
+    /// From its node's not being ready.
+    pub unhealthy: Duration,
+}
+
+/// Shortest time a machine may be ill: below it a slow answer would cost a machine.
+pub const SHORTEST_ILLNESS: Duration = Duration::from_secs(30);
 
 /// Size of a worker. What is `None` is for the team and the platform to decide.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -135,17 +156,48 @@ impl From<GitOpsProvider> for GitOpsTool {
 
 /// Reads a `TenantCluster`.
 pub fn read(spec: &TenantClusterSpec) -> Reading {
-    let template = spec.workers.machine_template.as_ref();
+    let control_plane = spec.control_plane.as_ref();
     Reading {
         kubernetes_version: kubernetes_version(&spec.kubernetes_version),
-        worker_replicas: spec.workers.replicas.max(0),
-        worker: template.map(worker_size).unwrap_or_default(),
-        talos_version: template
-            .and_then(|template| template.os.as_ref())
-            .and_then(talos_version),
+        control_plane_mode: control_plane.map(|plane| plane.mode).unwrap_or_default(),
+        control_plane_replicas: control_plane.map_or(1, |plane| plane.replicas.max(1)),
+        pools: pools(spec),
+        machine_health: machine_health(spec.machine_health.as_ref()),
         network: network(spec.networking.as_ref()),
         addons: addons(spec.addons.as_ref()),
     }
+}
+
+impl Reading {
+    /// Workers of all pools together.
+    pub fn worker_replicas(&self) -> i32 {
+        let replicas = self.pools.iter().map(|pool| pool.replicas);
+        replicas.fold(0, i32::saturating_add)
+    }
+}
+
+/// When machines are replaced; `None` if never. A time that cannot be read counts as the default, one that is too short as
+/// the shortest: admission says so to whoever writes it.
+pub fn machine_health(written: Option<&MachineHealth>) -> Option<HealthLimits> {
+    let usual = MachineHealth::default();
+    let health = written.unwrap_or(&usual);
+    let limit = |text: &str, usual: &str| {
+        let parsed = duration(text).or_else(|| duration(usual));
+        parsed.unwrap_or(SHORTEST_ILLNESS).max(SHORTEST_ILLNESS)
+    };
+    health.enabled.then(|| HealthLimits {
+        node_startup: limit(&health.node_startup_timeout, &usual.node_startup_timeout),
+        unhealthy: limit(&health.unhealthy_timeout, &usual.unhealthy_timeout),
+    })
+}
+
+/// A length of time such as `90s` or `1h30m`, if the text is one.
+pub fn duration(text: &str) -> Option<Duration> {
+    if text == "0" {
+        return Some(Duration::ZERO);
+    }
+    let parsed: jiff::SignedDuration = text.parse().ok()?;
+    parsed.try_into().ok()
 }
 
 /// The version with its leading `v`.

@@ -34,6 +34,57 @@ pub(super) const REFUSALS: &[Refusal] = &[
         &["spec.workers.replicas", "greater than or equal to 0"],
     ),
     (
+        "an even number of control plane machines",
+        "TenantCluster",
+        "metadata: {name: production}\nspec: {kubernetesVersion: v1.35.2, workers: {replicas: 1}, controlPlane: {mode: Standalone, replicas: 2}}",
+        &["replicas of a Standalone control plane must be 1, 3 or 5"],
+    ),
+    (
+        "machines for a control plane that has none",
+        "TenantCluster",
+        "metadata: {name: production}\nspec: {kubernetesVersion: v1.35.2, workers: {replicas: 1}, controlPlane: {machineTemplate: {cpu: 2}}}",
+        &["machineTemplate is for a Standalone control plane"],
+    ),
+    (
+        "a data store for a control plane with its own",
+        "TenantCluster",
+        "metadata: {name: production}\nspec: {kubernetesVersion: v1.35.2, workers: {replicas: 1}, controlPlane: {mode: Standalone, dataStoreRef: {name: default}}}",
+        &["dataStoreRef is for a Hosted control plane"],
+    ),
+    (
+        "a pool called as the workers are",
+        "TenantCluster",
+        "metadata: {name: production}\nspec: {kubernetesVersion: v1.35.2, workers: {replicas: 1}, nodePools: [{name: workers, replicas: 1}]}",
+        &["spec.nodePools[0].name", "choose another name for the pool"],
+    ),
+    (
+        "two pools of one name",
+        "TenantCluster",
+        "metadata: {name: production}\nspec: {kubernetesVersion: v1.35.2, workers: {replicas: 1}, nodePools: [{name: gpu, replicas: 1}, {name: gpu, replicas: 2}]}",
+        &["spec.nodePools[1]", "Duplicate value"],
+    ),
+    (
+        "a pool without a size unit",
+        "TenantCluster",
+        "metadata: {name: production}\nspec: {kubernetesVersion: v1.35.2, workers: {replicas: 1}, nodePools: [{name: gpu, replicas: 1, machineTemplate: {memory: 16}}]}",
+        &[
+            "spec.nodePools[0].machineTemplate.memory",
+            "memory must be at least 256Mi",
+        ],
+    ),
+    (
+        "a taint that does nothing",
+        "TenantCluster",
+        "metadata: {name: production}\nspec: {kubernetesVersion: v1.35.2, workers: {replicas: 1}, nodePools: [{name: gpu, replicas: 1, taints: [{key: gpu, effect: Never}]}]}",
+        &["spec.nodePools[0].taints[0].effect", "Unsupported value"],
+    ),
+    (
+        "a time that is none",
+        "TenantCluster",
+        "metadata: {name: production}\nspec: {kubernetesVersion: v1.35.2, workers: {replicas: 1}, machineHealth: {unhealthyTimeout: soon}}",
+        &["spec.machineHealth.unhealthyTimeout", "should match"],
+    ),
+    (
         "a field that does not exist",
         "TenantCluster",
         "metadata: {name: production}\nspec: {kubernetesVersion: v1.35.2, workers: {replicas: 1}, networking: {podCidr: 10.244.0.0/16}}",
@@ -137,7 +188,10 @@ pub(super) const REFUSALS: &[Refusal] = &[
         "too many control planes",
         "TenantCluster",
         "metadata: {name: production}\nspec: {kubernetesVersion: v1.35.2, workers: {replicas: 1}, controlPlane: {replicas: 5}}",
-        &["spec.controlPlane.replicas", "less than or equal to 3"],
+        &[
+            "spec.controlPlane",
+            "replicas of a Hosted control plane must be 1, 2 or 3",
+        ],
     ),
     (
         "a team without a name",

@@ -134,6 +134,18 @@ pub(super) const REFUSALS: &[Refusal] = &[
         &["spec.user", "exactly one of stringValue and fromDefinition"],
     ),
     (
+        "a kubeconfig that ends before it can be renewed",
+        "KubeconfigGenerator",
+        "metadata: {name: admins}\nspec: {user: {stringValue: admin}, expirationSeconds: 60}",
+        &["spec.expirationSeconds", "from 600 (ten minutes)"],
+    ),
+    (
+        "a kubeconfig for ever",
+        "KubeconfigGenerator",
+        "metadata: {name: admins}\nspec: {user: {stringValue: admin}, expirationSeconds: 315360000}",
+        &["spec.expirationSeconds", "to 31536000 (a year)"],
+    ),
+    (
         "a control plane without a version",
         "StewardControlPlane",
         "metadata: {name: demo}\nspec: {replicas: 2}",

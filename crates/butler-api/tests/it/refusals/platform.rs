@@ -86,6 +86,12 @@ pub(super) const REFUSALS: &[Refusal] = &[
         &["spec.oidc.issuerURL", "should match", "^https://"],
     ),
     (
+        "a provider of Cluster API on infrastructure that it does not know",
+        "ProviderConfig",
+        "metadata: {name: here}\nspec: {provider: local, clusterAPIProvider: CAPX}",
+        &["clusterAPIProvider CAPX is for provider nutanix alone"],
+    ),
+    (
         "an unknown provider",
         "ProviderConfig",
         "metadata: {name: cloud}\nspec: {provider: openstack, credentialsRef: {name: c}}",

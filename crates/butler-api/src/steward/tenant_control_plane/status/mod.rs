@@ -7,6 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::DataStoreOverride;
 pub use addons::AddonsStatus;
 pub use resources::{ControlPlanePhase, KubernetesResources};
 
@@ -109,6 +110,9 @@ pub struct StorageState {
     /// What was set up within the store.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub setup: Option<StorageSetupState>,
+    /// The resources that are kept in other stores, since it was set up. They stay there, whatever the spec says later.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub overrides: Option<Vec<DataStoreOverride>>,
     /// The Secret with the control plane's client certificate for the store.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub certificate: Option<SecretState>,
@@ -251,7 +255,7 @@ pub struct KubeconfigStates {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct KubeadmConfigState {
-    /// Name of the `ConfigMap`, in the control plane's namespace.
+    /// Name of the `ConfigMap`, in `kube-system` of the tenant cluster.
     #[serde(
         default,
         rename = "configmapName",

@@ -39,6 +39,12 @@ pub(super) const DEVIATIONS: &[Deviation] = &[
     },
     Deviation {
         kind: "TenantCluster",
+        what: What::Bounds,
+        reason: "a control plane on machines of its own may have five; a rule keeps hosted ones at three",
+        paths: &["spec.controlPlane.replicas"],
+    },
+    Deviation {
+        kind: "TenantCluster",
         what: What::Default,
         reason: "where the provider brings no cloud manager, as on local, nodes would wait for one for ever",
         paths: &["spec.controlPlane.externalCloudProvider"],
