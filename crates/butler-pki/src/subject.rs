@@ -9,9 +9,9 @@ use rcgen::{KeyPair, SigningKey};
 
 use crate::{Error, LeafRequest, facts};
 
-const TAG_BIT_STRING: u8 = 0x03;
+pub(crate) const TAG_BIT_STRING: u8 = 0x03;
 const TAG_UTF8_STRING: u8 = 0x0c;
-const TAG_SEQUENCE: u8 = 0x30;
+pub(crate) const TAG_SEQUENCE: u8 = 0x30;
 const TAG_SET: u8 = 0x31;
 /// The object identifier 2.5.4.3, encoded.
 const COMMON_NAME: [u8; 5] = [0x06, 0x03, 0x55, 0x04, 0x03];
@@ -37,7 +37,15 @@ pub(crate) fn replace(
                 problem: "its parts are not where they belong".to_owned(),
             });
         };
-        let unsigned = element(TAG_SEQUENCE, &[before, &subject(request), after].concat());
+        let unsigned = element(
+            TAG_SEQUENCE,
+            &[
+                before,
+                &subject(&request.common_name, &request.organizations),
+                after,
+            ]
+            .concat(),
+        );
         let signature = key.sign(&unsigned).map_err(|source| Error::Sign {
             common_name: request.common_name.clone(),
             source,
@@ -49,15 +57,15 @@ pub(crate) fn replace(
             &[unsigned.as_slice(), algorithm, &signature].concat(),
         ))
     })??;
-    Ok(pem(&signed))
+    Ok(pem("CERTIFICATE", &signed))
 }
 
-fn subject(request: &LeafRequest) -> Vec<u8> {
-    let organizations = request
-        .organizations
+/// A subject, organizations first as kubeadm writes them.
+pub(crate) fn subject(common_name: &str, organizations: &[String]) -> Vec<u8> {
+    let organizations = organizations
         .iter()
-        .map(|name| (ORGANIZATION, name));
-    let names = organizations.chain([(COMMON_NAME, &request.common_name)]);
+        .map(|name| (ORGANIZATION, name.as_str()));
+    let names = organizations.chain([(COMMON_NAME, common_name)]);
     let attributes: Vec<u8> = names
         .flat_map(|(kind, value)| {
             let value = element(TAG_UTF8_STRING, value.as_bytes());
@@ -86,7 +94,7 @@ fn around<'a>(whole: &'a [u8], part: &[u8]) -> Option<(&'a [u8], &'a [u8])> {
 }
 
 /// One element of DER: tag, length, content.
-fn element(tag: u8, content: &[u8]) -> Vec<u8> {
+pub(crate) fn element(tag: u8, content: &[u8]) -> Vec<u8> {
     let length = content.len().to_be_bytes();
     let significant = &length[length.iter().take_while(|byte| **byte == 0).count()..];
     let mut bytes = vec![tag];
@@ -123,9 +131,10 @@ fn content(element: &[u8]) -> &[u8] {
     element.get(header..header + length).unwrap_or_default()
 }
 
-fn pem(der: &[u8]) -> String {
+/// DER as PEM.
+pub(crate) fn pem(label: &str, der: &[u8]) -> String {
     let encoded = STANDARD.encode(der);
-    let mut text = String::from("-----BEGIN CERTIFICATE-----\n");
+    let mut text = format!("-----BEGIN {label}-----\n");
     let mut rest = encoded.as_str();
     while !rest.is_empty() {
         let (line, remaining) = rest.split_at(rest.len().min(PEM_LINE));
@@ -133,6 +142,5 @@ fn pem(der: &[u8]) -> String {
         text.push('\n');
         rest = remaining;
     }
-    text.push_str("-----END CERTIFICATE-----\n");
-    text
+    text + &format!("-----END {label}-----\n")
 }

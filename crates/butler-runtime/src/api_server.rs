@@ -72,6 +72,15 @@ pub trait ApiServer: Send + Sync + 'static {
         key: &'a ObjectKey,
         preconditions: Preconditions,
     ) -> Answer<'a, ()>;
+
+    /// Deletes what the object owns, and the object last, if the preconditions hold: when it is gone, all of it is. Until then it
+    /// is there, marked as deleted. An absent object is fine.
+    fn delete_after_dependents<'a>(
+        &'a self,
+        kind: &'a Kind,
+        key: &'a ObjectKey,
+        preconditions: Preconditions,
+    ) -> Answer<'a, ()>;
 }
 
 /// Why an API call failed, as far as decisions depend on it.

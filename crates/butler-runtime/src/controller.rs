@@ -112,7 +112,9 @@ impl<R: Reconciler> Controller<R> {
         for note in &report.told {
             self.metrics.event(R::NAME, note.severity);
         }
-        self.metrics.pass(R::NAME, result, started.elapsed());
+        let took = started.elapsed();
+        self.metrics.pass(R::NAME, result, took);
+        self.engine.passed(key, report.verdict, took);
         report.verdict
     }
 

@@ -82,6 +82,25 @@ impl KubeApiServer {
     fn api_of(&self, kind: &Kind, key: &ObjectKey) -> Api<DynamicObject> {
         self.api(kind, key.namespace.as_deref())
     }
+
+    async fn delete_with(
+        &self,
+        parameters: DeleteParams,
+        kind: &Kind,
+        key: &ObjectKey,
+        preconditions: Preconditions,
+    ) -> Result<(), ApiError> {
+        let parameters = parameters.preconditions(kube::api::Preconditions {
+            uid: preconditions.uid,
+            resource_version: preconditions.resource_version,
+        });
+        let answer = match self.api_of(kind, key).delete(&key.name, &parameters).await {
+            Ok(_) => Ok(()),
+            Err(Error::Api(status)) if status.code == 404 => Ok(()),
+            Err(error) => Err(failed("delete", kind, key)(error)),
+        };
+        self.count(Verb::Delete, kind, answer)
+    }
 }
 
 impl ApiServer for KubeApiServer {
@@ -223,19 +242,18 @@ impl ApiServer for KubeApiServer {
         key: &'a ObjectKey,
         preconditions: Preconditions,
     ) -> Answer<'a, ()> {
-        async move {
-            let parameters = DeleteParams::background().preconditions(kube::api::Preconditions {
-                uid: preconditions.uid,
-                resource_version: preconditions.resource_version,
-            });
-            let answer = match self.api_of(kind, key).delete(&key.name, &parameters).await {
-                Ok(_) => Ok(()),
-                Err(Error::Api(status)) if status.code == 404 => Ok(()),
-                Err(error) => Err(failed("delete", kind, key)(error)),
-            };
-            self.count(Verb::Delete, kind, answer)
-        }
-        .boxed()
+        self.delete_with(DeleteParams::background(), kind, key, preconditions)
+            .boxed()
+    }
+
+    fn delete_after_dependents<'a>(
+        &'a self,
+        kind: &'a Kind,
+        key: &'a ObjectKey,
+        preconditions: Preconditions,
+    ) -> Answer<'a, ()> {
+        self.delete_with(DeleteParams::foreground(), kind, key, preconditions)
+            .boxed()
     }
 }
 

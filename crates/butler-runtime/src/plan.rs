@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::object::Manifest;
+use crate::object::{Kind, Manifest, ObjectKey};
 
 /// A decision. `Status` and `Effect` belong to the controller; the rest is the same for all.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -38,12 +38,14 @@ impl<Status, Effect> Plan<Status, Effect> {
 }
 
 /// What becomes of objects this controller applied for this owner and does not list any more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub enum Prune {
     /// They stay: the observation was not complete, or they must outlive the wish.
     Keep,
     /// They go. Only say this from a complete observation.
     Unlisted,
+    /// The same, but for these: something still uses them, or they go in an order of their own.
+    UnlistedBut(Vec<(Kind, ObjectKey)>),
 }
 
 /// When to look at the object again.

@@ -4,6 +4,7 @@ use std::{
     fmt::{self, Debug},
     future::Future,
     sync::{Arc, OnceLock},
+    time::Duration,
 };
 
 use jiff::Timestamp;
@@ -13,6 +14,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use crate::{
     api_server::ApiServer,
     cache::{AnyStore, Cacheable, Cached, Caches, Owned, Projection, Store, Whole},
+    engine::Verdict,
     failure::Failure,
     object::ObjectKey,
     plan::Plan,
@@ -88,6 +90,11 @@ pub trait Reconciler: Send + Sync + 'static {
     fn leaves_a_mark(&self, effect: &Self::Effect) -> bool {
         let _ = effect;
         true
+    }
+
+    /// A pass over an object ended, well or not, and what becomes of the object is this: for numbers about single objects.
+    fn passed(&self, key: &ObjectKey, verdict: Verdict, took: Duration) {
+        let _ = (key, verdict, took);
     }
 
     /// Performs one effect, idempotently, keyed by the object's UID.

@@ -174,4 +174,13 @@ impl ApiServer for Recorder {
     ) -> Answer<'a, ()> {
         self.api.delete(kind, key, preconditions)
     }
+
+    fn delete_after_dependents<'a>(
+        &'a self,
+        kind: &'a Kind,
+        key: &'a ObjectKey,
+        preconditions: Preconditions,
+    ) -> Answer<'a, ()> {
+        self.api.delete_after_dependents(kind, key, preconditions)
+    }
 }

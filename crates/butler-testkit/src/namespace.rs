@@ -13,7 +13,7 @@ use kube::{Api, Client, Config, Discovery, Resource, ResourceExt as _};
 use crate::show;
 
 /// How long the end of a test may take.
-const FAREWELL_WITHIN: Duration = Duration::from_secs(20);
+const FAREWELL_WITHIN: Duration = Duration::from_mins(1);
 
 /// A namespace of one test. Dropping it deletes it, and shows what was in it if the test failed.
 pub struct TestNamespace {

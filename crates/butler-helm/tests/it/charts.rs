@@ -1,6 +1,6 @@
 //! What the chart `butler` makes of sets of values. The default is shown in full; the others by what they do differently.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::support::{Workshop, difference, rendered, shown, value_sets};
 
@@ -80,6 +80,25 @@ async fn every_pod_is_confined() {
     assert!(pods >= 7, "{pods}");
 }
 
+/// What lets the controller give teams a look at the namespaces of their clusters, and nothing but that. The API server keeps it from
+/// granting what it does not have itself, and it may bind one role of others, by name.
+fn lets_teams_look(title: &str, rule: &Value) -> bool {
+    let known = [
+        json!({
+            "apiGroups": ["rbac.authorization.k8s.io"],
+            "resources": ["roles", "rolebindings"],
+            "verbs": ["get", "list", "watch", "create", "patch", "delete"],
+        }),
+        json!({
+            "apiGroups": ["rbac.authorization.k8s.io"],
+            "resources": ["clusterroles"],
+            "resourceNames": ["view"],
+            "verbs": ["bind"],
+        }),
+    ];
+    title == "ClusterRole butler-controller" && known.contains(rule)
+}
+
 #[tokio::test]
 async fn no_role_has_a_wildcard_or_a_verb_that_leads_to_more() {
     let workshop = Workshop::offline().await;
@@ -88,6 +107,9 @@ async fn no_role_has_a_wildcard_or_a_verb_that_leads_to_more() {
         for (title, object) in rendered(&workshop, "butler", values).await {
             for rule in object["rules"].as_array().into_iter().flatten() {
                 rules += 1;
+                if lets_teams_look(&title, rule) {
+                    continue;
+                }
                 let words = ["apiGroups", "resources", "verbs", "resourceNames"];
                 let words = words
                     .iter()

@@ -62,7 +62,7 @@ const PROVIDER: [(&str, &str, &str); 15] = [
 ];
 
 /// What the provider on the host needs besides.
-const LOCAL: [(&str, &str, &str); 7] = [
+const LOCAL: [(&str, &str, &str); 9] = [
     ("watch", "", "nodes"),
     ("delete", "", "nodes"),
     ("list", "", "services"),
@@ -70,6 +70,8 @@ const LOCAL: [(&str, &str, &str); 7] = [
     ("patch", "", "services/status"),
     ("list", "discovery.k8s.io", "endpointslices"),
     ("watch", "discovery.k8s.io", "endpointslices"),
+    ("watch", "infrastructure.cluster.x-k8s.io", "butlerclusters"),
+    ("patch", "infrastructure.cluster.x-k8s.io", "butlerclusters"),
 ];
 
 /// What no provider may.
@@ -87,12 +89,13 @@ const REFUSED: [(&str, &str, &str); 10] = [
 ];
 
 /// What the controller may not: it handles everything, and so is worth stealing.
-const REFUSED_CONTROLLER: [(&str, &str, &str); 8] = [
+const REFUSED_CONTROLLER: [(&str, &str, &str); 9] = [
     ("create", "", "secrets"),
     ("update", "", "secrets"),
     ("create", "", "pods"),
-    ("delete", "", "namespaces"),
+    ("delete", "", "nodes"),
     ("patch", "", "nodes"),
+    ("create", "rbac.authorization.k8s.io", "clusterroles"),
     (
         "create",
         "admissionregistration.k8s.io",

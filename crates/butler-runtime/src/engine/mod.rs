@@ -178,6 +178,11 @@ impl<R: Reconciler> Engine<R> {
         self.failed(key, failure)
     }
 
+    /// Tells the controller that a pass ended.
+    pub(crate) fn passed(&self, key: &ObjectKey, verdict: Verdict, took: Duration) {
+        self.reconciler.passed(key, verdict, took);
+    }
+
     fn recorder(&self, facts: &Facts) -> Arc<Recorder> {
         let api = Arc::clone(&self.api);
         Recorder::new(api, self.watched.clone(), self.kind.clone(), facts)
@@ -209,6 +214,7 @@ impl<R: Reconciler> Engine<R> {
         {
             return self.conclude_failed(hands, None, failure, now).await;
         }
+        hands.note_owned();
         let world = match self.reconciler.observe(object, &context).await {
             Ok(world) => world,
             Err(failure) => return self.conclude_failed(hands, None, failure, now).await,

@@ -26,6 +26,8 @@ pub(super) struct Hands<'a, R: Reconciler> {
     engine: &'a Engine<R>,
     cached: &'a Cached<Whole<R::Object>>,
     recorder: Arc<Recorder>,
+    /// What there was for the object before it was observed: a plan cannot speak of what came later, so none of that is pruned.
+    owned: Vec<(Kind, Vec<Facts>)>,
     writes: usize,
     told: Vec<Note>,
 }
@@ -48,9 +50,17 @@ impl<'a, R: Reconciler> Hands<'a, R> {
             engine,
             cached,
             recorder: Arc::clone(recorder),
+            owned: Vec::new(),
             writes: 0,
             told: Vec::new(),
         }
+    }
+
+    /// Notes what there is for the object. Comes before the observation.
+    pub(super) fn note_owned(&mut self) {
+        let stores = self.engine.owned.iter();
+        let owned = stores.map(|store| (store.kind(), store.owned_by(&self.cached.facts.uid)));
+        self.owned = owned.collect();
     }
 
     pub(super) fn key(&self) -> &ObjectKey {
@@ -107,9 +117,10 @@ impl<'a, R: Reconciler> Hands<'a, R> {
                 .perform(self.object(), effect, context)
                 .await?;
         }
-        match plan.prune {
+        match &plan.prune {
             Prune::Keep => Ok(()),
-            Prune::Unlisted => self.prune(&plan.apply).await,
+            Prune::Unlisted => self.prune(&plan.apply, &[]).await,
+            Prune::UnlistedBut(kept) => self.prune(&plan.apply, kept).await,
         }
     }
 
@@ -202,15 +213,23 @@ impl<'a, R: Reconciler> Hands<'a, R> {
     }
 
     /// Deletes what we applied for this object earlier and do not list any more: it must carry our owner label and be applied
-    /// by our field manager, since labels are copied by others. The kinds declared last go first.
-    async fn prune(&mut self, listed: &[Manifest]) -> Result<(), Failure> {
+    /// by our field manager, since labels are copied by others, and have been there before the observation. The kinds declared
+    /// last go first.
+    async fn prune(
+        &mut self,
+        listed: &[Manifest],
+        kept: &[(Kind, ObjectKey)],
+    ) -> Result<(), Failure> {
         let engine = self.engine;
-        for store in engine.owned.iter().rev() {
-            let kind = store.kind();
-            for facts in store.owned_by(self.uid()) {
+        let owned = std::mem::take(&mut self.owned);
+        for (kind, found) in owned.into_iter().rev() {
+            for facts in found {
                 let wanted = listed
                     .iter()
-                    .any(|manifest| manifest.kind == kind && manifest.key == facts.key);
+                    .any(|manifest| manifest.kind == kind && manifest.key == facts.key)
+                    || kept
+                        .iter()
+                        .any(|(of, key)| *of == kind && *key == facts.key);
                 let ours = facts.applied(&engine.manager, Part::Object).is_some();
                 let asked =
                     engine.remember(self.key(), |memory| memory.deleted.contains(&facts.uid));

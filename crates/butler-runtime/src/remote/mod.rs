@@ -59,6 +59,29 @@ pub enum RemoteError<E: std::error::Error + 'static> {
     },
 }
 
+/// A kubeconfig does not lead to a client.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectError {
+    /// The kubeconfig cannot be used.
+    #[error("cannot use the kubeconfig")]
+    Access(#[from] AccessError),
+    /// The kubeconfig does not make a client.
+    #[error("cannot make a client")]
+    Client(#[from] ClientError),
+}
+
+/// A client for a remote cluster that is not kept here: for whoever watches the cluster all the time, and so sees its health.
+pub async fn connect(
+    kubeconfig: RemoteKubeconfig,
+    component: &Component,
+) -> Result<kube::Client, ConnectError> {
+    let mut config = kubeconfig.into_config().await?;
+    // Watches have their own backoff.
+    config.default_retry = false;
+    let client = client::client_with_read_timeout(config, component, READ_TIMEOUT)?;
+    Ok(client)
+}
+
 /// Names a remote cluster by the object that stands for it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RemoteKey {

@@ -160,6 +160,44 @@ async fn what_is_no_longer_planned_goes_but_a_namesake_that_copied_our_labels_st
 }
 
 #[tokio::test]
+async fn what_another_replica_made_while_we_looked_is_not_taken_for_unwanted() {
+    let room = Room::new("shared").await;
+    room.create("rack", json!({ "boards": 1, "mood": "shared" }))
+        .await;
+    let what = "both boards are known";
+    eventually(&room.shelves, "rack", what, PATIENCE, |found| {
+        found.is_some_and(|found| found.data["status"]["boards"] == 2)
+    })
+    .await;
+    let deletions = room
+        .server
+        .audit()
+        .all()
+        .by_user_agent(COMPONENT)
+        .with_verbs(&["delete"]);
+    let deletions = deletions.in_namespace(room.namespace.name());
+    assert!(deletions.is_empty(), "{deletions}");
+}
+
+#[tokio::test]
+async fn what_is_still_in_use_stays_until_it_is_not() {
+    let room = Room::new("in-use").await;
+    room.create("rack", json!({ "boards": 3 })).await;
+    room.until_done("rack").await;
+    let config_maps = room.config_maps();
+
+    room.change("rack", json!({ "boards": 1, "mood": "keeps" }))
+        .await;
+    eventually_gone(&config_maps, "rack-2", PATIENCE).await;
+    assert!(config_maps.get_opt("rack-1").await.unwrap().is_some());
+
+    room.change("rack", json!({ "boards": 1, "mood": "calm" }))
+        .await;
+    eventually_gone(&config_maps, "rack-1", PATIENCE).await;
+    assert!(config_maps.get_opt("rack-0").await.unwrap().is_some());
+}
+
+#[tokio::test]
 async fn a_board_broken_by_hand_is_mended() {
     let room = Room::new("drift").await;
     room.create("rack", json!({ "boards": 1 })).await;

@@ -3,7 +3,9 @@
 
 use std::{thread, time::Duration};
 
+use butler_api::keys::labels;
 use butler_runtime::{
+    api_server::Part,
     cache::{Metadata, Owned},
     client::Component,
     controller::ControllerSettings,
@@ -63,6 +65,10 @@ pub(crate) enum Mood {
     Panics,
     /// The plan labels the shelf itself.
     Labels,
+    /// The second board is in use, whether it is wanted or not.
+    Keeps,
+    /// Another replica puts up a board while the shelf is observed, and every later look wants it.
+    Shared,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
@@ -84,31 +90,38 @@ impl Reconciler for Carpenter {
     const NAME: &'static str = "carpenter";
     type Object = Shelf;
     type Status = ShelfStatus;
-    type World = ();
+    /// Whether the board of another replica was there.
+    type World = bool;
     type Effect = NoEffect;
 
     fn sources(&self, sources: &mut Sources<'_, Shelf>) {
         sources.owns::<ConfigMap>();
     }
 
-    async fn observe(&self, object: &Shelf, _: &Context) -> Result<(), Failure> {
-        if object.spec.mood == Mood::Hangs {
-            std::future::pending::<()>().await;
+    async fn observe(&self, object: &Shelf, context: &Context) -> Result<bool, Failure> {
+        match object.spec.mood {
+            Mood::Hangs => std::future::pending().await,
+            Mood::Shared => Ok(!put_up_by_another_replica(object, context).await?),
+            _ => Ok(false),
         }
-        Ok(())
     }
 
-    fn plan(&self, object: &Shelf, (): &(), _: Timestamp) -> Plan<ShelfStatus, NoEffect> {
+    fn plan(&self, object: &Shelf, others: &bool, _: Timestamp) -> Plan<ShelfStatus, NoEffect> {
         assert!(
             object.spec.mood != Mood::Panics,
             "the carpenter hit his thumb"
         );
-        let boards = object.spec.boards;
+        let boards = object.spec.boards + u32::from(*others);
         let mut plan = Plan::status(ShelfStatus {
             boards: Some(boards),
             ..ShelfStatus::default()
         });
-        plan.prune = Prune::Unlisted;
+        plan.prune = if object.spec.mood == Mood::Keeps {
+            let second = board(object, 1);
+            Prune::UnlistedBut(vec![(second.kind, second.key)])
+        } else {
+            Prune::Unlisted
+        };
         plan.apply = (0..boards).map(|number| board(object, number)).collect();
         if object.spec.mood == Mood::Labels {
             let metadata = json!({ "name": object.name_any(), "namespace": object.namespace(), "labels": { "oiled": "yes" } });
@@ -123,6 +136,36 @@ impl Reconciler for Carpenter {
     async fn perform(&self, _: &Shelf, effect: &NoEffect, _: &Context) -> Result<(), Failure> {
         match *effect {}
     }
+}
+
+/// Puts one board more up than the shelf asks for, as the carpenter of another replica would, and waits until the cache shows it.
+/// Says whether that was necessary.
+async fn put_up_by_another_replica(object: &Shelf, context: &Context) -> Result<bool, Failure> {
+    let Manifest {
+        kind,
+        key,
+        mut body,
+    } = board(object, object.spec.boards);
+    let boards = context.cache::<Owned<ConfigMap>>();
+    if boards.get(&key).is_some() {
+        return Ok(false);
+    }
+    let (shown, mut seen) = tokio::sync::watch::channel(false);
+    let awaited = key.clone();
+    boards.listen(move |change| {
+        shown.send_if_modified(|shown| {
+            let is_it = change.key == awaited;
+            *shown |= is_it;
+            is_it
+        });
+    });
+    body["metadata"]["labels"] = json!({ labels::OWNER_UID: object.uid() });
+    let manager = format!("{COMPONENT}/{}", Carpenter::NAME);
+    let api = context.api();
+    api.apply(&kind, &key, Part::Object, &manager, body).await?;
+    // The sender lives as long as the cache.
+    let _ = seen.wait_for(|shown| *shown).await;
+    Ok(true)
 }
 
 fn board(object: &Shelf, number: u32) -> Manifest {

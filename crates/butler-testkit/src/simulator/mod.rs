@@ -33,6 +33,7 @@ mod housekeeping;
 mod log;
 mod operation;
 mod outcome;
+pub mod players;
 mod script;
 mod seeds;
 mod server;

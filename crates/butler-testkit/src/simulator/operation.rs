@@ -25,6 +25,8 @@ pub enum Operation {
     Merge(Kind, ObjectKey, Value),
     /// Deletes in the background.
     Delete(Kind, ObjectKey, Preconditions),
+    /// Deletes in the foreground: the object goes when nothing is left that it owns.
+    DeleteLast(Kind, ObjectKey, Preconditions),
 }
 
 impl Operation {
@@ -54,7 +56,8 @@ impl Operation {
             | Self::Replace(kind, ..)
             | Self::Apply(kind, ..)
             | Self::Merge(kind, ..)
-            | Self::Delete(kind, ..) => kind,
+            | Self::Delete(kind, ..)
+            | Self::DeleteLast(kind, ..) => kind,
         }
     }
 
@@ -66,7 +69,8 @@ impl Operation {
             | Self::Replace(_, key, _)
             | Self::Apply(_, key, ..)
             | Self::Merge(_, key, _)
-            | Self::Delete(_, key, _) => key.clone(),
+            | Self::Delete(_, key, _)
+            | Self::DeleteLast(_, key, _) => key.clone(),
             Self::List(_, namespace, _) => ObjectKey {
                 namespace: namespace.clone(),
                 name: "*".to_owned(),
@@ -84,7 +88,7 @@ impl Operation {
             Self::Apply(_, _, Part::Object, ..) => "apply",
             Self::Apply(_, _, Part::Status, ..) => "write the status of",
             Self::Merge(..) => "change",
-            Self::Delete(..) => "delete",
+            Self::Delete(..) | Self::DeleteLast(..) => "delete",
         }
     }
 

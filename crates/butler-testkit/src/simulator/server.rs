@@ -170,4 +170,16 @@ impl ApiServer for SimulatedApiServer {
             self.ask(operation).await.map(drop)
         })
     }
+
+    fn delete_after_dependents<'a>(
+        &'a self,
+        kind: &'a Kind,
+        key: &'a ObjectKey,
+        preconditions: Preconditions,
+    ) -> Answer<'a, ()> {
+        Box::pin(async move {
+            let operation = Operation::DeleteLast(kind.clone(), key.clone(), preconditions);
+            self.ask(operation).await.map(drop)
+        })
+    }
 }

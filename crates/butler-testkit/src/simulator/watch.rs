@@ -1,6 +1,6 @@
 //! Feeds one cache from the store's changes, in order but as late as the scheduler likes.
 
-use std::sync::Arc;
+use std::{cell::Cell, sync::Arc};
 
 use butler_runtime::{
     cache::{AnyStore, Delta, Fetch},
@@ -14,8 +14,9 @@ use super::store::{Change, ObjectStore, matches};
 pub(super) struct Watch {
     cache: Arc<dyn AnyStore>,
     kind: Kind,
-    /// How many changes of the kind it has gone through; `None` before the first list.
-    cursor: Option<usize>,
+    /// How many changes of the kind it has gone through; `None` before the first list. What does not concern the cache is
+    /// gone through in looking for news, since that is asked at every step.
+    cursor: Cell<Option<usize>>,
 }
 
 impl Watch {
@@ -23,7 +24,7 @@ impl Watch {
         Self {
             kind: cache.kind(),
             cache,
-            cursor: None,
+            cursor: Cell::new(None),
         }
     }
 
@@ -37,18 +38,18 @@ impl Watch {
     }
 
     pub(super) fn is_synced(&self) -> bool {
-        self.cursor.is_some()
+        self.cursor.get().is_some()
     }
 
     /// The watch is lost: next comes a full list.
     pub(super) fn lose(&mut self) -> String {
-        self.cursor = None;
+        self.cursor.set(None);
         format!("loses the watch of {}", self.kind)
     }
 
     /// Whether there is news.
     pub(super) fn has_news(&self, store: &ObjectStore) -> bool {
-        match self.cursor {
+        match self.cursor.get() {
             None => true,
             Some(cursor) => self.next_change(store, cursor).is_some(),
         }
@@ -59,21 +60,23 @@ impl Watch {
         store: &'a ObjectStore,
         cursor: usize,
     ) -> Option<(usize, &'a Change)> {
-        let changes = store.changes(&self.kind).iter().enumerate().skip(cursor);
-        changes.into_iter().find(|(_, change)| {
-            let covered = |side: &Option<Arc<Value>>| {
-                side.as_ref()
-                    .is_some_and(|object| matches(self.cache.labels(), object))
-            };
-            covered(&change.before) || covered(&change.after)
-        })
+        let changes = store.changes(&self.kind);
+        let covered = |side: &Option<Arc<Value>>| {
+            side.as_ref()
+                .is_some_and(|object| matches(self.cache.labels(), object))
+        };
+        let mut rest = changes.iter().enumerate().skip(cursor);
+        let found = rest.find(|(_, change)| covered(&change.before) || covered(&change.after));
+        let gone_through = found.map_or(changes.len(), |(index, _)| index);
+        self.cursor.set(Some(gone_through));
+        found
     }
 
     /// Brings the next news to the cache and says which.
     pub(super) fn deliver(&mut self, store: &ObjectStore) -> Option<String> {
         let kind = &self.kind;
-        let Some(cursor) = self.cursor else {
-            self.cursor = Some(store.changes(kind).len());
+        let Some(cursor) = self.cursor.get() else {
+            self.cursor.set(Some(store.changes(kind).len()));
             let objects = store.objects(kind).into_iter();
             let objects = objects.filter(|object| matches(self.cache.labels(), object));
             let bodies: Vec<_> = objects.map(|object| self.fetched(&object)).collect();
@@ -82,7 +85,7 @@ impl Watch {
             return Some(words);
         };
         let (index, change) = self.next_change(store, cursor)?;
-        self.cursor = Some(index + 1);
+        self.cursor.set(Some(index + 1));
         let after = change
             .after
             .as_ref()

@@ -4,5 +4,6 @@ mod convergence;
 mod faults_found;
 mod guarded_status;
 mod parity;
+mod players;
 mod store;
 mod toy;

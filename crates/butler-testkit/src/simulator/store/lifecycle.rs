@@ -1,5 +1,7 @@
 //! What Kubernetes' own controllers do to objects: owner-reference garbage collection and the end of namespaces.
 
+use std::collections::BTreeMap;
+
 use butler_runtime::{
     api_server::{Cause, Preconditions},
     object::{Kind, ObjectKey},
@@ -14,6 +16,8 @@ use super::{
 
 /// The finalizer in a namespace's spec, which its controller removes when the namespace is empty.
 const NAMESPACE_FINALIZER: &str = "kubernetes";
+/// The finalizer of an object that goes after all that it owns. The garbage collector removes it.
+pub(super) const FOREGROUND_FINALIZER: &str = "foregroundDeletion";
 
 /// Something to clear away.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,36 +30,55 @@ pub(in crate::simulator) enum Garbage {
     Content(Kind, ObjectKey),
     /// The namespace goes away and is empty.
     Namespace(ObjectKey),
+    /// The object waits for all that it owns, and nothing of that is left.
+    Last(Kind, ObjectKey),
 }
 
 impl ObjectStore {
     /// What the garbage collector would do next, in any order.
     pub(in crate::simulator) fn orphans(&self) -> Vec<Garbage> {
-        let owners: Vec<_> = self
+        // Asked after every change, of every object: owners are found by their UID, not by going through all.
+        let owners: BTreeMap<&str, &ObjectKey> = self
             .everything()
             .filter_map(|(_, key, body)| Some((text(body, "/metadata/uid")?, key)))
             .collect();
         let lives = |uid: &str, dependent: &ObjectKey| {
-            owners.iter().any(|(owner, key)| {
-                *owner == uid
-                    && (key.namespace.is_none()
-                        || dependent.namespace.is_none()
-                        || key.namespace == dependent.namespace)
+            owners.get(uid).is_some_and(|key| {
+                key.namespace.is_none()
+                    || dependent.namespace.is_none()
+                    || key.namespace == dependent.namespace
             })
         };
+        let waiting: Vec<_> = self
+            .everything()
+            .filter(|(_, _, body)| waits_for_dependents(body))
+            .filter_map(|(_, _, body)| text(body, "/metadata/uid"))
+            .collect();
         let judge = |(kind, key, body): (&Kind, &ObjectKey, &Value)| {
             let references = owner_uids(body);
             let alive = references.iter().filter(|uid| lives(uid, key)).count();
             let deleting = text(body, "/metadata/deletionTimestamp").is_some();
-            if references.is_empty() || deleting || alive == references.len() {
+            let is_waited_for = references.iter().any(|uid| waiting.contains(&uid.as_str()));
+            if waits_for_dependents(body) && !self.owns_anything(body) {
+                Some(Garbage::Last(kind.clone(), key.clone()))
+            } else if references.is_empty()
+                || deleting
+                || (alive == references.len() && !is_waited_for)
+            {
                 None
-            } else if alive == 0 {
+            } else if alive == 0 || is_waited_for {
                 Some(Garbage::Orphan(kind.clone(), key.clone()))
             } else {
                 Some(Garbage::Dangling(kind.clone(), key.clone()))
             }
         };
         self.everything().filter_map(judge).collect()
+    }
+
+    fn owns_anything(&self, owner: &Value) -> bool {
+        let uid = text(owner, "/metadata/uid").unwrap_or_default();
+        self.everything()
+            .any(|(_, _, body)| owner_uids(body).iter().any(|owner| owner == uid))
     }
 
     /// What the namespace controller would do next, in any order.
@@ -108,8 +131,18 @@ impl ObjectStore {
         match garbage {
             Garbage::Orphan(kind, key) | Garbage::Content(kind, key) => {
                 // Without preconditions a deletion cannot be refused.
-                let _ = self.delete(kind, key, &Preconditions::default());
+                let _ = self.delete(kind, key, &Preconditions::default(), false);
                 format!("delete {kind} {key} (rv {})", self.revision)
+            }
+            Garbage::Last(kind, key) => {
+                if let Some(before) = self.record(kind, key).cloned() {
+                    let mut body = before.body.clone();
+                    let mut finalizers = texts(&before.body, "/metadata/finalizers");
+                    finalizers.retain(|finalizer| *finalizer != FOREGROUND_FINALIZER);
+                    body["metadata"]["finalizers"] = json!(finalizers);
+                    self.store(kind, key, body, before.managers.clone(), Some(&before));
+                }
+                format!("finish {kind} {key} (rv {})", self.revision)
             }
             Garbage::Dangling(kind, key) => {
                 self.drop_dangling_owners(kind, key);
@@ -186,6 +219,12 @@ pub(super) fn complete_namespace(body: &mut Value, before: Option<&Value>) {
     }
     let name = body["metadata"]["name"].clone();
     body["metadata"]["labels"][butler_api::keys::labels::NAMESPACE_NAME] = name;
+}
+
+/// Whether an object is deleted and waits for all that it owns.
+fn waits_for_dependents(body: &Value) -> bool {
+    text(body, "/metadata/deletionTimestamp").is_some()
+        && texts(body, "/metadata/finalizers").contains(&FOREGROUND_FINALIZER)
 }
 
 fn owner_uids(body: &Value) -> Vec<String> {

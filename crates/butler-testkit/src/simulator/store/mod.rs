@@ -189,7 +189,11 @@ impl ObjectStore {
                 self.merge(client, &kind, &key, &patch).map(shown)
             }
             Operation::Delete(kind, key, preconditions) => {
-                self.delete(&kind, &key, &preconditions)?;
+                self.delete(&kind, &key, &preconditions, false)?;
+                Ok(Response::Done)
+            }
+            Operation::DeleteLast(kind, key, preconditions) => {
+                self.delete(&kind, &key, &preconditions, true)?;
                 Ok(Response::Done)
             }
         }
@@ -287,8 +291,9 @@ impl ObjectStore {
         keep_server_owned(body, before.map(|before| &before.body));
         if before.is_none() {
             self.created += 1;
-            body["metadata"]["uid"] =
-                format!("00000000-0000-4000-8000-{:012x}", self.created).into();
+            // Names are made of the first few characters of a UID, so those are no two alike either.
+            let number = self.created;
+            body["metadata"]["uid"] = format!("{number:08x}-0000-4000-8000-{number:012x}").into();
             body["metadata"]["creationTimestamp"] = json!(whole_seconds(self.now));
             if schema::has_generation(kind) {
                 body["metadata"]["generation"] = 1.into();

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use super::{
     ObjectStore, Refusal,
     fields::{FieldSet, Place, changed, fields_of},
+    lifecycle::FOREGROUND_FINALIZER,
     raise_generation,
     record::{Manager, Managers, Ownership, Record, ownable, text, texts, without_nulls},
     schema,
@@ -107,11 +108,13 @@ impl ObjectStore {
         Ok(self.put(kind, key, body, managers))
     }
 
+    /// Deletes an object; if it goes `last`, when nothing is left that it owns.
     pub(super) fn delete(
         &mut self,
         kind: &Kind,
         key: &ObjectKey,
         preconditions: &Preconditions,
+        last: bool,
     ) -> Result<(), Refusal> {
         let Some(before) = self.record(kind, key).cloned() else {
             return Ok(());
@@ -127,6 +130,11 @@ impl ObjectStore {
         let mut body = before.body.clone();
         body["metadata"]["deletionTimestamp"] = json!(whole_seconds(self.now));
         body["metadata"]["deletionGracePeriodSeconds"] = 0.into();
+        if last {
+            let mut finalizers = texts(&before.body, "/metadata/finalizers");
+            finalizers.push(FOREGROUND_FINALIZER);
+            body["metadata"]["finalizers"] = json!(finalizers);
+        }
         if schema::has_generation(kind) {
             raise_generation(&mut body);
         }

@@ -119,6 +119,11 @@ async fn ask(api: &dyn ApiServer, operation: Operation) -> Result<Option<Value>,
             api.delete(&kind, &key, preconditions).await?;
             Ok(None)
         }
+        Operation::DeleteLast(kind, key, preconditions) => {
+            api.delete_after_dependents(&kind, &key, preconditions)
+                .await?;
+            Ok(None)
+        }
     }
 }
 
@@ -154,6 +159,13 @@ fn filled_in(operation: Operation, remembered: &Remembered) -> Operation {
         fill(&mut body, remembered);
         body
     };
+    let known = |preconditions: Preconditions| {
+        let text = |text: Option<String>| Some(body(text?.into()).as_str()?.to_owned());
+        Preconditions {
+            uid: text(preconditions.uid),
+            resource_version: text(preconditions.resource_version),
+        }
+    };
     match operation {
         Operation::Create(kind, key, value) => Operation::Create(kind, key, body(value)),
         Operation::Replace(kind, key, value) => Operation::Replace(kind, key, body(value)),
@@ -162,12 +174,10 @@ fn filled_in(operation: Operation, remembered: &Remembered) -> Operation {
         }
         Operation::Merge(kind, key, value) => Operation::Merge(kind, key, body(value)),
         Operation::Delete(kind, key, preconditions) => {
-            let text = |text: Option<String>| Some(body(text?.into()).as_str()?.to_owned());
-            let preconditions = Preconditions {
-                uid: text(preconditions.uid),
-                resource_version: text(preconditions.resource_version),
-            };
-            Operation::Delete(kind, key, preconditions)
+            Operation::Delete(kind, key, known(preconditions))
+        }
+        Operation::DeleteLast(kind, key, preconditions) => {
+            Operation::DeleteLast(kind, key, known(preconditions))
         }
         read @ (Operation::Get(..) | Operation::List(..)) => read,
     }
