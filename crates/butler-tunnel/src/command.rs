@@ -6,7 +6,7 @@ use butler_runtime::{
     serve::{ReadyChecks, ServeError},
     shutdown::Shutdown,
 };
-use clap::Subcommand;
+use clap::{Parser, Subcommand};
 
 use crate::{
     agent::{self, Agent},
@@ -27,6 +27,22 @@ pub enum Command {
     #[command(after_help = "Examples:\n  \
         butler tunnel agent --server tenant.example:8132 --ca-file ca.crt --token-file token")]
     Agent(Box<agent::Arguments>),
+}
+
+/// A command line of `butler tunnel`.
+#[derive(Parser)]
+struct Line {
+    #[command(subcommand)]
+    end: Command,
+}
+
+/// Whether an end of the tunnel begins with these arguments of `butler`, as far as they alone can tell.
+pub(crate) fn is_understood(arguments: &[String]) -> bool {
+    // The first one takes the place of the program's name.
+    Line::try_parse_from(arguments).is_ok_and(|line| match line.end {
+        Command::Server(arguments) => arguments.check().is_ok(),
+        Command::Agent(arguments) => arguments.check().is_ok(),
+    })
 }
 
 /// Why a process ended.

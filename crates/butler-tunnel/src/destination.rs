@@ -126,6 +126,26 @@ pub(crate) async fn dial(
         }
         connect(destination, &permitted).await
     };
+    in_time(destination, timeout, dialling).await
+}
+
+/// Connects to a destination that the operator of this process has named: no policy is between.
+pub(crate) async fn reach(
+    destination: &Destination,
+    timeout: Duration,
+) -> Result<TcpStream, TunnelError> {
+    let reaching = async {
+        let addresses = resolve(destination).await?;
+        connect(destination, &addresses).await
+    };
+    in_time(destination, timeout, reaching).await
+}
+
+async fn in_time(
+    destination: &Destination,
+    timeout: Duration,
+    dialling: impl Future<Output = Result<TcpStream, TunnelError>>,
+) -> Result<TcpStream, TunnelError> {
     let outcome = tokio::time::timeout(timeout, dialling).await;
     outcome.unwrap_or_else(|_| {
         Err(TunnelError::new(

@@ -2,9 +2,10 @@
 //!
 //! The API server of a tenant runs in the management cluster and has no route to the tenant's networks, which may even overlap
 //! its own. A [`server`] beside it takes its connections (HTTP CONNECT, by the egress selector) and sends them through
-//! connections that [`agent`]s in the tenant have dialled. [`manifests`] holds what both need in a cluster.
+//! connections that [`agent`]s in the tenant have dialled. The other way, pods of the tenant reach an API server that they have
+//! no way to through a [`tcp_proxy`]. [`manifests`] holds what all of them need in a cluster.
 //!
-//! Owns: the two processes, what they say to each other, and the objects they run by.
+//! Owns: the processes, what they say to each other, and the objects they run by.
 //!
 //! Must not: decide whether a tenant has a tunnel, or apply anything. See `docs/architecture/reverse-tunnel.md`.
 
@@ -19,7 +20,9 @@ mod metrics;
 mod process;
 mod protocol;
 mod pump;
+mod relay;
 pub mod server;
+pub mod tcp_proxy;
 pub mod tls;
 
 pub use command::{Command, run};

@@ -40,6 +40,12 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     parsed.ok_or_else(|| "write a duration such as 500ms, 30s or 10m".to_owned())
 }
 
+/// Reads `NAMESPACE/NAME`.
+pub(crate) fn namespaced(text: &str) -> Option<(&str, &str)> {
+    text.split_once('/')
+        .filter(|(namespace, name)| !namespace.is_empty() && !name.is_empty())
+}
+
 /// The name of this host, as the kernel knows it: in a pod, that of the pod.
 pub(crate) fn host_name() -> String {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();

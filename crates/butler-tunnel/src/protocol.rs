@@ -11,6 +11,8 @@ use crate::failure::{Failure, TunnelError};
 
 /// What both ends must speak; another number is another protocol.
 pub(crate) const APPLICATION_PROTOCOL: &[u8] = b"butler-tunnel/1";
+/// What a proxy in the tenant speaks to a server: from the first byte on, the bytes of a connection to the API server.
+pub(crate) const PASSAGE_PROTOCOL: &[u8] = b"butler-passage/1";
 
 /// How many bytes of a stream an end takes before its reader has taken any of them.
 pub const STREAM_WINDOW: u32 = 256 * 1024;

@@ -17,7 +17,7 @@ use tokio::sync::Mutex;
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 use x509_parser::prelude::{FromDer as _, X509Certificate};
 
-use crate::protocol::APPLICATION_PROTOCOL;
+use crate::protocol::{APPLICATION_PROTOCOL, PASSAGE_PROTOCOL};
 
 /// TLS cannot be spoken.
 #[derive(Debug, thiserror::Error)]
@@ -90,7 +90,7 @@ impl ClientCertificates {
 /// Which protocol is spoken inside of TLS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Inside {
-    /// That of the tunnel's ends.
+    /// That of the tunnel's ends, or a passage to the API server.
     Tunnel,
     /// HTTP/1.1, as the API server speaks it to a proxy.
     Proxy,
@@ -184,7 +184,7 @@ impl ServerTls {
             .with_single_cert(chain, key)
             .map_err(|source| self.unusable(source))?;
         config.alpn_protocols = match inside {
-            Inside::Tunnel => vec![APPLICATION_PROTOCOL.to_vec()],
+            Inside::Tunnel => vec![APPLICATION_PROTOCOL.to_vec(), PASSAGE_PROTOCOL.to_vec()],
             Inside::Proxy => vec![b"http/1.1".to_vec()],
         };
         Ok(config)
@@ -200,6 +200,7 @@ impl ServerTls {
 pub struct ClientTls {
     authority: PathBuf,
     identity: Option<IdentityFiles>,
+    protocol: &'static [u8],
     cache: Cache<ClientConfig>,
 }
 
@@ -209,7 +210,16 @@ impl ClientTls {
         Self {
             authority,
             identity,
+            protocol: APPLICATION_PROTOCOL,
             cache: Cache::default(),
+        }
+    }
+
+    /// TLS of a passage to the API server, through servers of this authority.
+    pub fn of_passage(authority: PathBuf) -> Self {
+        Self {
+            protocol: PASSAGE_PROTOCOL,
+            ..Self::new(authority, None)
         }
     }
 
@@ -239,7 +249,7 @@ impl ClientTls {
                     .map_err(|source| unusable(&identity.certificate, source))?
             }
         };
-        config.alpn_protocols = vec![APPLICATION_PROTOCOL.to_vec()];
+        config.alpn_protocols = vec![self.protocol.to_vec()];
         Ok(config)
     }
 }

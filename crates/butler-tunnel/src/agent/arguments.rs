@@ -75,11 +75,17 @@ pub enum ArgumentsError {
 }
 
 impl Arguments {
-    /// The settings these flags mean.
-    pub(crate) fn settings(self) -> Result<AgentSettings, ArgumentsError> {
+    /// Whether these flags make an agent.
+    pub(crate) fn check(&self) -> Result<(), ArgumentsError> {
         if self.discovery_interval.is_zero() {
             return Err(ArgumentsError::NoInterval);
         }
+        Ok(())
+    }
+
+    /// The settings these flags mean.
+    pub(crate) fn settings(self) -> Result<AgentSettings, ArgumentsError> {
+        self.check()?;
         let identity = self.cert_file.zip(self.key_file);
         let identity = identity.map(|(certificate, key)| IdentityFiles { certificate, key });
         Ok(AgentSettings {

@@ -1,28 +1,24 @@
 //! The agent's objects in a tenant cluster.
 
-use std::collections::BTreeMap;
-
 use k8s_openapi::{
     api::{
         apps::v1::{DaemonSet, DaemonSetSpec, Deployment, DeploymentSpec},
         core::v1::{
-            ConfigMapProjection, Container, HostAlias, KeyToPath, PodSecurityContext, PodSpec,
-            PodTemplateSpec, Probe, ProjectedVolumeSource, ResourceRequirements, ServiceAccount,
-            ServiceAccountTokenProjection, Toleration, TopologySpreadConstraint, Volume,
-            VolumeMount, VolumeProjection,
+            ConfigMapProjection, Container, HostAlias, KeyToPath, PodSpec, PodTemplateSpec, Probe,
+            ProjectedVolumeSource, ResourceRequirements, ServiceAccount,
+            ServiceAccountTokenProjection, Toleration, Volume, VolumeMount, VolumeProjection,
         },
         rbac::v1::{ClusterRole, ClusterRoleBinding, PolicyRule, RoleRef, Subject},
     },
-    apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta},
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
 
 use super::{
-    default_resources, names, pod_name, probe, security_context, server::port, with_extra,
+    NODES_DNS, RIGHTS, as_our_user, default_resources, extra::with_extra, labels, metadata, names,
+    on_different_nodes, on_linux, pod_name, probe, security_context, selects, server::port,
 };
 use crate::destination::Destination;
 
-/// The user of our images.
-const USER: i64 = 65532;
 const CREDENTIALS_VOLUME: &str = "tunnel-credentials";
 const CREDENTIALS_DIRECTORY: &str = "/run/secrets/butler-tunnel";
 const TOKEN: &str = "token";
@@ -31,8 +27,6 @@ const AUTHORITY: &str = "ca.crt";
 const AUTHORITY_CONFIG_MAP: &str = "kube-root-ca.crt";
 /// The kubelet renews it when four fifths of it are over.
 const TOKEN_SECONDS: i64 = 3600;
-const NAME_LABEL: &str = "app.kubernetes.io/name";
-const PART_OF_LABEL: &str = "app.kubernetes.io/part-of";
 const LOOPBACK: &str = "127.0.0.1";
 
 /// How agents are spread.
@@ -70,7 +64,7 @@ pub struct AgentSpec {
     pub tolerations: Vec<Toleration>,
     /// Requests and limits; small ones if absent.
     pub resources: Option<ResourceRequirements>,
-    /// Further flags, written `--flag=value`; they do not override ours.
+    /// Further flags, written `--flag=value`; those that the agent does not understand beside ours are left out.
     pub extra_arguments: Vec<String>,
 }
 
@@ -100,13 +94,13 @@ pub struct AgentObjects {
 pub fn agent_objects(spec: &AgentSpec) -> AgentObjects {
     AgentObjects {
         service_account: ServiceAccount {
-            metadata: metadata(names::AGENT, Some(names::AGENT_NAMESPACE)),
+            metadata: metadata(names::AGENT, Some(names::AGENT_NAMESPACE), names::AGENT),
             // The only token it needs is mounted on purpose.
             automount_service_account_token: Some(false),
             ..ServiceAccount::default()
         },
         cluster_role: ClusterRole {
-            metadata: metadata(names::SERVER, None),
+            metadata: metadata(names::SERVER, None, names::SERVER),
             rules: Some(vec![PolicyRule {
                 api_groups: Some(vec!["authentication.k8s.io".to_owned()]),
                 resources: Some(vec!["tokenreviews".to_owned()]),
@@ -116,14 +110,14 @@ pub fn agent_objects(spec: &AgentSpec) -> AgentObjects {
             ..ClusterRole::default()
         },
         cluster_role_binding: ClusterRoleBinding {
-            metadata: metadata(names::SERVER, None),
+            metadata: metadata(names::SERVER, None, names::SERVER),
             role_ref: RoleRef {
-                api_group: "rbac.authorization.k8s.io".to_owned(),
+                api_group: RIGHTS.to_owned(),
                 kind: "ClusterRole".to_owned(),
                 name: names::SERVER.to_owned(),
             },
             subjects: Some(vec![Subject {
-                api_group: Some("rbac.authorization.k8s.io".to_owned()),
+                api_group: Some(RIGHTS.to_owned()),
                 kind: "User".to_owned(),
                 name: spec.server_user.clone(),
                 namespace: None,
@@ -133,32 +127,9 @@ pub fn agent_objects(spec: &AgentSpec) -> AgentObjects {
     }
 }
 
-fn metadata(name: &str, namespace: Option<&str>) -> ObjectMeta {
-    ObjectMeta {
-        name: Some(name.to_owned()),
-        namespace: namespace.map(ToOwned::to_owned),
-        labels: Some(labels(name)),
-        ..ObjectMeta::default()
-    }
-}
-
-fn labels(name: &str) -> BTreeMap<String, String> {
-    BTreeMap::from([
-        (NAME_LABEL.to_owned(), name.to_owned()),
-        (PART_OF_LABEL.to_owned(), "butler".to_owned()),
-    ])
-}
-
-fn selector() -> BTreeMap<String, String> {
-    BTreeMap::from([(NAME_LABEL.to_owned(), names::AGENT.to_owned())])
-}
-
 fn workload(spec: &AgentSpec) -> AgentWorkload {
-    let metadata = metadata(names::AGENT, Some(names::AGENT_NAMESPACE));
-    let selector = LabelSelector {
-        match_labels: Some(selector()),
-        ..LabelSelector::default()
-    };
+    let metadata = metadata(names::AGENT, Some(names::AGENT_NAMESPACE), names::AGENT);
+    let selector = selects(names::AGENT);
     let template = PodTemplateSpec {
         metadata: Some(ObjectMeta {
             labels: Some(labels(names::AGENT)),
@@ -194,46 +165,30 @@ fn pod(spec: &AgentSpec) -> PodSpec {
     PodSpec {
         automount_service_account_token: Some(false),
         containers: vec![container(spec)],
-        dns_policy: spec
-            .host_network
-            .then(|| "ClusterFirstWithHostNet".to_owned()),
+        dns_policy: spec.host_network.then(|| NODES_DNS.to_owned()),
         host_aliases: (!spec.host_aliases.is_empty()).then(|| spec.host_aliases.clone()),
         host_network: spec.host_network.then_some(true),
-        node_selector: Some(BTreeMap::from([(
-            "kubernetes.io/os".to_owned(),
-            "linux".to_owned(),
-        )])),
+        node_selector: Some(on_linux()),
         // Without it nothing else can be looked at.
         priority_class_name: Some("system-cluster-critical".to_owned()),
-        security_context: Some(PodSecurityContext {
-            fs_group: Some(USER),
-            run_as_group: Some(USER),
-            run_as_user: Some(USER),
-            ..PodSecurityContext::default()
-        }),
+        security_context: Some(as_our_user()),
         service_account_name: Some(names::AGENT.to_owned()),
         tolerations: (!spec.tolerations.is_empty()).then(|| spec.tolerations.clone()),
-        topology_spread_constraints: spread.then(|| vec![on_different_nodes()]),
+        topology_spread_constraints: spread.then(|| vec![on_different_nodes(names::AGENT)]),
         volumes: Some(vec![credentials()]),
         ..PodSpec::default()
     }
 }
 
-fn on_different_nodes() -> TopologySpreadConstraint {
-    TopologySpreadConstraint {
-        label_selector: Some(LabelSelector {
-            match_labels: Some(selector()),
-            ..LabelSelector::default()
-        }),
-        max_skew: 1,
-        topology_key: "kubernetes.io/hostname".to_owned(),
-        when_unsatisfiable: "ScheduleAnyway".to_owned(),
-        ..TopologySpreadConstraint::default()
+impl AgentSpec {
+    /// The further flags that are left out.
+    pub fn refused_arguments(&self) -> Vec<String> {
+        with_extra(managed_arguments(self), &self.extra_arguments).refused
     }
 }
 
-/// The flags of the agent. In the network of a node, probes and numbers are for the node alone.
-fn arguments(spec: &AgentSpec) -> Vec<String> {
+/// The flags that are ours. In the network of a node, probes and numbers are for the node alone.
+fn managed_arguments(spec: &AgentSpec) -> Vec<String> {
     let host = if spec.host_network { LOOPBACK } else { "" };
     let mut arguments = vec![
         "tunnel".to_owned(),
@@ -247,7 +202,7 @@ fn arguments(spec: &AgentSpec) -> Vec<String> {
     if let Some(name) = &spec.server_name {
         arguments.push(format!("--server-name={name}"));
     }
-    with_extra(&arguments, &spec.extra_arguments)
+    arguments
 }
 
 fn container(spec: &AgentSpec) -> Container {
@@ -260,7 +215,7 @@ fn container(spec: &AgentSpec) -> Container {
         name: names::AGENT.to_owned(),
         image: Some(spec.image.clone()),
         image_pull_policy: spec.image_pull_policy.clone(),
-        args: Some(arguments(spec)),
+        args: Some(with_extra(managed_arguments(spec), &spec.extra_arguments).line),
         env: Some(vec![pod_name()]),
         // Ports in the network of a node would keep others from it.
         ports: (!spec.host_network).then_some(ports),

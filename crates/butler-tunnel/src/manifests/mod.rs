@@ -6,32 +6,89 @@
 
 mod agent;
 mod egress;
+mod extra;
 pub mod names;
 mod server;
+mod tcp_proxy;
 
 use std::collections::BTreeMap;
 
 use k8s_openapi::{
     api::core::v1::{
-        Capabilities, EnvVar, EnvVarSource, HTTPGetAction, ObjectFieldSelector, Probe,
-        ResourceRequirements, SeccompProfile, SecurityContext,
+        Capabilities, EnvVar, EnvVarSource, HTTPGetAction, ObjectFieldSelector, PodSecurityContext,
+        Probe, ResourceRequirements, SeccompProfile, SecurityContext, TopologySpreadConstraint,
     },
-    apimachinery::pkg::{api::resource::Quantity, util::intstr::IntOrString},
+    apimachinery::pkg::{
+        api::resource::Quantity,
+        apis::meta::v1::{LabelSelector, ObjectMeta},
+        util::intstr::IntOrString,
+    },
 };
 
 pub use agent::{AgentMode, AgentObjects, AgentSpec, AgentWorkload, agent_objects};
 pub use egress::{EgressTransport, egress_selector_configuration};
 pub use server::{ServerSpec, socket_mount, socket_volume};
+pub use tcp_proxy::{ProxyTarget, TcpProxyObjects, TcpProxySpec, tcp_proxy_objects};
 
-/// Flags that are ours, and those of users that do not contradict them.
-fn with_extra(managed: &[String], extra: &[String]) -> Vec<String> {
-    let flag = |argument: &str| argument.split('=').next().unwrap_or_default().to_owned();
-    let ours: Vec<String> = managed.iter().map(|argument| flag(argument)).collect();
-    let further = extra
-        .iter()
-        .filter(|argument| !ours.contains(&flag(argument)));
-    managed.iter().chain(further).cloned().collect()
+/// The user of our images.
+const USER: i64 = 65532;
+const NAME_LABEL: &str = "app.kubernetes.io/name";
+const PART_OF_LABEL: &str = "app.kubernetes.io/part-of";
+const RIGHTS: &str = "rbac.authorization.k8s.io";
+
+fn metadata(name: &str, namespace: Option<&str>, program: &str) -> ObjectMeta {
+    ObjectMeta {
+        name: Some(name.to_owned()),
+        namespace: namespace.map(ToOwned::to_owned),
+        labels: Some(labels(program)),
+        ..ObjectMeta::default()
+    }
 }
+
+fn labels(program: &str) -> BTreeMap<String, String> {
+    let part_of = (PART_OF_LABEL.to_owned(), "butler".to_owned());
+    let mut labels = selector(program);
+    labels.extend([part_of]);
+    labels
+}
+
+fn selector(program: &str) -> BTreeMap<String, String> {
+    BTreeMap::from([(NAME_LABEL.to_owned(), program.to_owned())])
+}
+
+fn selects(program: &str) -> LabelSelector {
+    LabelSelector {
+        match_labels: Some(selector(program)),
+        ..LabelSelector::default()
+    }
+}
+
+fn on_linux() -> BTreeMap<String, String> {
+    BTreeMap::from([("kubernetes.io/os".to_owned(), "linux".to_owned())])
+}
+
+fn on_different_nodes(program: &str) -> TopologySpreadConstraint {
+    TopologySpreadConstraint {
+        label_selector: Some(selects(program)),
+        max_skew: 1,
+        topology_key: "kubernetes.io/hostname".to_owned(),
+        when_unsatisfiable: "ScheduleAnyway".to_owned(),
+        ..TopologySpreadConstraint::default()
+    }
+}
+
+/// All run as the user of our images, who owns the files they are given.
+fn as_our_user() -> PodSecurityContext {
+    PodSecurityContext {
+        fs_group: Some(USER),
+        run_as_group: Some(USER),
+        run_as_user: Some(USER),
+        ..PodSecurityContext::default()
+    }
+}
+
+/// Pods in the network of a node ask the node's own DNS: that of the tenant may need what they make possible.
+const NODES_DNS: &str = "Default";
 
 /// Neither end needs any right of its host.
 fn security_context() -> SecurityContext {

@@ -25,6 +25,15 @@ pub const METRICS_PORT: u16 = 8133;
 /// Where both ends answer probes.
 pub const HEALTH_PORT: u16 = 8134;
 
+/// Name of the proxy that stands in for the API server in a tenant, of its Service and of its service account.
+pub const TCP_PROXY: &str = "steward-tcp-proxy";
+/// Name of what the proxy may do, and of the binding.
+pub const TCP_PROXY_ROLE: &str = "steward:tcp-proxy";
+/// Where the proxy lives in a tenant cluster.
+pub const TCP_PROXY_NAMESPACE: &str = "kube-system";
+/// Where the proxy takes connections of pods, on its node.
+pub const TCP_PROXY_PORT: u16 = 6443;
+
 /// The agents' service account as the server's flag wants it.
 pub fn agent_service_account() -> String {
     format!("{AGENT_NAMESPACE}/{AGENT}")

@@ -3,10 +3,12 @@
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{
-    Container, ContainerPort, EmptyDirVolumeSource, ResourceRequirements, Volume, VolumeMount,
+    Container, ContainerPort, EmptyDirVolumeSource, Probe, ResourceRequirements, Volume,
+    VolumeMount,
 };
 
-use super::{default_resources, names, pod_name, probe, security_context, with_extra};
+use super::{default_resources, extra::with_extra, names, pod_name, probe, security_context};
+use crate::destination::Destination;
 
 /// A server beside an API server. Paths are those in its container.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,13 +35,24 @@ pub struct ServerSpec {
     pub mounts: Vec<VolumeMount>,
     /// Requests and limits; small ones if absent.
     pub resources: Option<ResourceRequirements>,
-    /// Further flags, written `--flag=value`; they do not override those above.
+    /// The API server that proxies in the tenant are led to; without it they are not let in.
+    pub api_server: Option<Destination>,
+    /// Further flags, written `--flag=value`; those that the server does not understand beside ours are left out.
     pub extra_arguments: Vec<String>,
 }
 
 impl ServerSpec {
     /// The arguments of `butler`.
     pub fn arguments(&self) -> Vec<String> {
+        with_extra(self.managed_arguments(), &self.extra_arguments).line
+    }
+
+    /// The further flags that are left out.
+    pub fn refused_arguments(&self) -> Vec<String> {
+        with_extra(self.managed_arguments(), &self.extra_arguments).refused
+    }
+
+    fn managed_arguments(&self) -> Vec<String> {
         let mut arguments = vec![
             "tunnel".to_owned(),
             "server".to_owned(),
@@ -56,7 +69,10 @@ impl ServerSpec {
             let milliseconds = self.shutdown_delay.as_millis();
             arguments.push(format!("--shutdown-delay={milliseconds}ms"));
         }
-        with_extra(&arguments, &self.extra_arguments)
+        if let Some(api_server) = &self.api_server {
+            arguments.push(format!("--api-server={api_server}"));
+        }
+        arguments
     }
 
     /// The container. It may stand among the others, or as a sidecar among the init containers (with `restartPolicy: Always`),
@@ -74,6 +90,12 @@ impl ServerSpec {
                 port("tunnel-health", names::HEALTH_PORT),
             ]),
             liveness_probe: Some(probe("/healthz", None)),
+            // An API server whose connections nobody takes is not ready. It answers as soon as all ports are open, with or
+            // without agents.
+            readiness_probe: Some(Probe {
+                period_seconds: Some(1),
+                ..probe("/readyz", None)
+            }),
             resources: Some(self.resources.clone().unwrap_or_else(default_resources)),
             security_context: Some(security_context()),
             volume_mounts: Some(
@@ -148,6 +170,7 @@ mod tests {
             shutdown_delay: Duration::from_secs(5),
             mounts: Vec::new(),
             resources: None,
+            api_server: None,
             extra_arguments: Vec::new(),
         }
     }
@@ -160,6 +183,7 @@ mod tests {
     #[test]
     fn the_process_understands_its_arguments() {
         let spec = ServerSpec {
+            api_server: Some("localhost:6443".parse().expect("a destination")),
             extra_arguments: vec!["--max-streams=10".to_owned(), "--server-count=7".to_owned()],
             ..spec()
         };
@@ -173,6 +197,8 @@ mod tests {
             parsed.server_count, 2,
             "what we know better does not change"
         );
+        assert_eq!(spec.refused_arguments(), ["--server-count=7"]);
         assert_eq!(parsed.shutdown_delay, Duration::from_secs(5));
+        assert_eq!(parsed.api_server, spec.api_server);
     }
 }

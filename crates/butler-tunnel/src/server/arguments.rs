@@ -1,6 +1,6 @@
 //! The flags of `butler tunnel server`.
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use butler_runtime::{
     bind_address::BindAddress,
@@ -10,6 +10,7 @@ use butler_runtime::{
 use super::{ProxySettings, ServerSettings};
 use crate::{
     authentication::{Authenticator, CertificatePolicy, TokenReviewer, TokenVerifier},
+    destination::Destination,
     keep_alive::KeepAlive,
     manifests::names,
     process,
@@ -69,6 +70,9 @@ pub struct Arguments {
     /// The organization that client certificates of agents must have
     #[arg(long, value_name = "NAME", requires = "agent_client_ca_file")]
     pub agent_client_organization: Option<String>,
+    /// The API server that proxies in the tenant (butler tcp-proxy --through-tunnel) are led to; without it they are not let in
+    #[arg(long, value_name = "HOST:PORT")]
+    pub api_server: Option<Destination>,
     /// What this server is called; without it, by the host
     #[arg(long, value_name = "NAME", env = "POD_NAME")]
     pub server_name: Option<String>,
@@ -113,6 +117,18 @@ pub enum ArgumentsError {
 }
 
 impl Arguments {
+    /// Whether these flags make a server, as far as they alone can tell.
+    pub(crate) fn check(&self) -> Result<(), ArgumentsError> {
+        self.agent_address()?;
+        self.agent_certificates()?;
+        self.agent_user().map(|_| ())
+    }
+
+    fn agent_address(&self) -> Result<SocketAddr, ArgumentsError> {
+        let address = self.agent_bind_address.address();
+        address.ok_or(ArgumentsError::NoAgentAddress)
+    }
+
     /// Who judges tokens, if agents may have tokens.
     pub(crate) async fn verifier(
         &self,
@@ -146,10 +162,7 @@ impl Arguments {
         Ok(ServerSettings {
             id: format!("{name}-{seed:016x}"),
             count: self.server_count.max(1),
-            agent_address: self
-                .agent_bind_address
-                .address()
-                .ok_or(ArgumentsError::NoAgentAddress)?,
+            agent_address: self.agent_address()?,
             agent_tls: ServerTls::new(self.identity(), clients),
             authenticator: Authenticator {
                 certificates,
@@ -157,6 +170,7 @@ impl Arguments {
             },
             proxy: self.proxy(),
             socket: self.socket,
+            api_server: self.api_server,
             keep_alive: KeepAlive {
                 interval: self.keep_alive_interval,
                 ..KeepAlive::default()
@@ -188,14 +202,16 @@ impl Arguments {
         Ok(Some(policy))
     }
 
-    fn reviewer(&self, client: kube::Client) -> Result<Arc<dyn TokenVerifier>, ArgumentsError> {
+    /// The user that the service account of agents is.
+    fn agent_user(&self) -> Result<String, ArgumentsError> {
         let account = &self.agent_service_account;
-        let (namespace, name) = account
-            .split_once('/')
-            .filter(|(namespace, name)| !namespace.is_empty() && !name.is_empty())
+        let (namespace, name) = process::namespaced(account)
             .ok_or_else(|| ArgumentsError::ServiceAccount(account.clone()))?;
-        let user = format!("system:serviceaccount:{namespace}:{name}");
-        let reviewer = TokenReviewer::new(client, self.agent_audience.clone(), user);
+        Ok(format!("system:serviceaccount:{namespace}:{name}"))
+    }
+
+    fn reviewer(&self, client: kube::Client) -> Result<Arc<dyn TokenVerifier>, ArgumentsError> {
+        let reviewer = TokenReviewer::new(client, self.agent_audience.clone(), self.agent_user()?);
         Ok(Arc::new(reviewer))
     }
 

@@ -1,12 +1,13 @@
 //! The end beside the API server.
 //!
-//! Owns: the socket where the API server asks for connections, the port where agents dial in, and the choice of the agent that
-//! carries a connection.
+//! Owns: the socket where the API server asks for connections, the port where agents dial in, the choice of the agent that
+//! carries a connection, and the passage of the tenant's proxies to the API server.
 //!
-//! Must not: connect anywhere by itself. What no agent can reach is not reached.
+//! Must not: connect anywhere by itself but to that API server. What no agent can reach is not reached.
 
 mod agents;
 mod arguments;
+mod passage;
 mod proxy;
 mod session;
 
@@ -22,9 +23,15 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use self::{agents::Agents, proxy::Socket, session::SessionError};
+use self::{
+    agents::Agents,
+    passage::MOST_PASSAGES,
+    proxy::Socket,
+    session::{Ended, SessionError},
+};
 use crate::{
     authentication::{Authenticator, CertificatePolicy},
+    destination::Destination,
     keep_alive::KeepAlive,
     metrics::TunnelMetrics,
     tls::{Inside, PeerCertificate, ServerTls},
@@ -80,6 +87,8 @@ pub struct ServerSettings {
     pub socket: Option<PathBuf>,
     /// Where the API server asks for connections, over the network.
     pub proxy: Option<ProxySettings>,
+    /// The API server that proxies in the tenant are led to; without it they are not let in.
+    pub api_server: Option<Destination>,
     /// Whether agents are still there.
     pub keep_alive: KeepAlive,
     /// How often agents show their credentials again.
@@ -106,6 +115,8 @@ struct Shared {
     agents: Agents,
     metrics: TunnelMetrics,
     room: Arc<Semaphore>,
+    /// Room of its own: whoever is in the tenant must not use up what the API server needs.
+    passages: Arc<Semaphore>,
     streams: TaskGroup,
 }
 
@@ -137,6 +148,7 @@ impl Server {
                 room: Arc::new(Semaphore::new(
                     settings.max_streams.min(Semaphore::MAX_PERMITS),
                 )),
+                passages: Arc::new(Semaphore::new(MOST_PASSAGES)),
                 streams: TaskGroup::new(CancellationToken::new()),
                 settings,
             }),
@@ -237,8 +249,8 @@ async fn accept_agents(
                     let cause = std::error::Error::source(&error).map(ToString::to_string);
                     tracing::warn!(%peer, %error, cause, "the connection of an agent ended");
                 }
-                Some(Ok(())) => tracing::info!(%peer, "an agent has left"),
-                None => {}
+                Some(Ok(Ended::Left)) => tracing::info!(%peer, "an agent has left"),
+                Some(Ok(Ended::Passed)) | None => {}
             }
         });
     }

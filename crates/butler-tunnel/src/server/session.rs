@@ -13,6 +13,7 @@ use tokio_rustls::server::TlsStream;
 use super::{
     Shared,
     agents::{AgentName, Membership},
+    passage,
 };
 use crate::{
     authentication::AuthenticationError,
@@ -40,6 +41,9 @@ pub(super) enum SessionError {
     /// It is TLS, but not the tunnel's protocol.
     #[error("the other side does not speak the tunnel's protocol of this version")]
     OtherProtocol,
+    /// Proxies of the tenant have taken all the room there is for them.
+    #[error("as many connections to the API server pass as may")]
+    NoRoom,
     /// The connection broke.
     #[error("the connection broke")]
     Broken(#[source] h2::Error),
@@ -60,13 +64,22 @@ pub(super) enum SessionError {
     Known,
 }
 
+/// How a connection went that nothing was wrong with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ended {
+    /// The agent has left.
+    Left,
+    /// It was no agent's, and goes on by itself.
+    Passed,
+}
+
 /// Speaks with an agent until its connection ends. `place` is for those of whom we do not know who they are.
 pub(super) async fn serve(
     shared: &Shared,
     stream: TcpStream,
     peer: SocketAddr,
     place: OwnedSemaphorePermit,
-) -> Result<(), SessionError> {
+) -> Result<Ended, SessionError> {
     // Streams are interactive; if it cannot be set, they are slower.
     let _ = stream.set_nodelay(true);
     let acceptor = shared.settings.agent_tls.acceptor(Inside::Tunnel).await?;
@@ -75,8 +88,10 @@ pub(super) async fn serve(
         .map_err(|_| SessionError::Silent)?
         .map_err(SessionError::Handshake)?;
     let certificate = certificate(&stream);
-    if stream.get_ref().1.alpn_protocol() != Some(protocol::APPLICATION_PROTOCOL) {
-        return Err(SessionError::OtherProtocol);
+    match stream.get_ref().1.alpn_protocol() {
+        Some(protocol::APPLICATION_PROTOCOL) => {}
+        Some(protocol::PASSAGE_PROTOCOL) => return passage::lead(shared, stream),
+        _ => return Err(SessionError::OtherProtocol),
     }
     let handshake = protocol::asking().handshake::<_, Bytes>(stream);
     let (sender, mut connection) = tokio::time::timeout(HANDSHAKE_TIMEOUT, handshake)
@@ -91,8 +106,8 @@ pub(super) async fn serve(
         peer,
     };
     tokio::select! {
-        ended = &mut connection => ended.map_err(SessionError::Broken),
-        outcome = session.run(place) => outcome,
+        ended = &mut connection => ended.map(|()| Ended::Left).map_err(SessionError::Broken),
+        outcome = session.run(place) => outcome.map(|()| Ended::Left),
         () = alive => Err(SessionError::Lost),
     }
 }

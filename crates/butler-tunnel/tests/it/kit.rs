@@ -115,6 +115,7 @@ impl Office {
             },
             socket: Some(self.path(&format!("{number}.sock"))),
             proxy: None,
+            api_server: None,
             keep_alive: KeepAlive::default(),
             reauthentication_interval: Duration::from_mins(10),
             max_streams: 4096,

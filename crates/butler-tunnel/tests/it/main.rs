@@ -13,4 +13,8 @@ mod objects;
 #[cfg(test)]
 mod streams;
 #[cfg(test)]
+mod tcp_proxy;
+#[cfg(test)]
+mod tcp_proxy_endpoints;
+#[cfg(test)]
 mod token_review;
