@@ -2,7 +2,7 @@
 
 use butler_api::steward::data_store::DataStoreDriver;
 
-use crate::connection::Connection;
+use crate::connection::{Connection, SettingsError};
 use crate::error::Error;
 use crate::etcd::EtcdStore;
 use crate::mysql::MySqlStore;
@@ -26,6 +26,9 @@ pub enum AnyStore {
 impl AnyStore {
     /// The store of these settings. Does not connect; settings that cannot be used are refused here.
     pub fn new(connection: Connection) -> Result<Self, Error> {
+        if connection.endpoints.is_empty() {
+            return Err(SettingsError::NoEndpoints.into());
+        }
         Ok(match connection.driver {
             DataStoreDriver::Etcd => Self::Etcd(EtcdStore::new(connection)?),
             DataStoreDriver::MySql => Self::MySql(MySqlStore::new(connection)?),
@@ -57,6 +60,10 @@ impl Store for AnyStore {
         each!(self, store => store.place())
     }
 
+    async fn identity(&self, tenant: &Tenant) -> Result<Option<String>, Error> {
+        each!(self, store => Box::pin(store.identity(tenant)).await)
+    }
+
     async fn check(&self) -> Result<(), Error> {
         each!(self, store => Box::pin(store.check()).await)
     }
@@ -67,6 +74,14 @@ impl Store for AnyStore {
 
     async fn ensure_tenant(&self, tenant: &Tenant) -> Result<(), Error> {
         each!(self, store => Box::pin(store.ensure_tenant(tenant)).await)
+    }
+
+    async fn freeze(&self, tenant: &Tenant) -> Result<(), Error> {
+        each!(self, store => Box::pin(store.freeze(tenant)).await)
+    }
+
+    async fn is_frozen(&self, tenant: &Tenant) -> Result<bool, Error> {
+        each!(self, store => Box::pin(store.is_frozen(tenant)).await)
     }
 
     async fn revoke(&self, tenant: &Tenant) -> Result<(), Error> {

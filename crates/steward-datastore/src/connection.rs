@@ -1,16 +1,13 @@
 //! How a store is reached, with everything at hand: no Secret is left to be looked up.
 //!
-//! Owns: turning the spec of a `DataStore` and the contents of the Secrets it names into typed settings, or into words
-//! about what is missing.
+//! Owns: the typed settings of a store, and the words about what is wrong with them.
 //!
-//! Must not: read Secrets (the caller hands in their contents) or connect.
+//! Must not: read `DataStore`s or Secrets (the caller has done so) or connect.
 
 use std::fmt;
 use std::str::FromStr;
 
-use butler_api::steward::data_store::{
-    ContentReference, DataStoreDriver, DataStoreSpec, SecretKeyReference,
-};
+use butler_api::steward::data_store::DataStoreDriver;
 use butler_pki::SecretText;
 
 /// Where a store is and how to log in to it.
@@ -67,30 +64,6 @@ pub struct ClientCertificate {
 /// Settings that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SettingsError {
-    /// Neither a value nor a Secret is named.
-    #[error("spec.{field} is empty: give content or secretReference")]
-    Empty {
-        /// Which field.
-        field: &'static str,
-    },
-    /// The Secret, or the key in it, is not there.
-    #[error(
-        "spec.{field} names the key \"{key}\" of the Secret {secret}, which is not there: create it"
-    )]
-    SecretMissing {
-        /// Which field.
-        field: &'static str,
-        /// The Secret, as `namespace/name` or `name`.
-        secret: String,
-        /// The key.
-        key: String,
-    },
-    /// The value holds bytes that are no text.
-    #[error("spec.{field} is not text: give it in UTF-8, certificates and keys as PEM")]
-    NotText {
-        /// Which field.
-        field: &'static str,
-    },
     /// An endpoint is not `host:port`.
     #[error(
         "spec.endpoints has \"{endpoint}\": write host:port without a scheme, such as etcd-0.etcd:2379 or [::1]:2379"
@@ -121,10 +94,7 @@ impl SettingsError {
     /// The reason in one word, for conditions and metrics.
     pub const fn reason(&self) -> &'static str {
         match self {
-            Self::SecretMissing { .. } => "SecretMissing",
-            Self::Empty { .. }
-            | Self::NotText { .. }
-            | Self::Endpoint { .. }
+            Self::Endpoint { .. }
             | Self::NoEndpoints
             | Self::NoClientCertificate
             | Self::Certificate { .. } => "InvalidSettings",
@@ -133,108 +103,14 @@ impl SettingsError {
 }
 
 pub(crate) const AUTHORITY: &str = "tlsConfig.certificateAuthority.certificate";
-const AUTHORITY_KEY: &str = "tlsConfig.certificateAuthority.privateKey";
 pub(crate) const CLIENT: &str = "tlsConfig.clientCertificate.certificate";
-const CLIENT_KEY: &str = "tlsConfig.clientCertificate.privateKey";
-const USERNAME: &str = "basicAuth.username";
-const PASSWORD: &str = "basicAuth.password";
 
 impl Connection {
-    /// The settings of a store. `secret` gives the value of a key of a Secret, or nothing if either is not there.
-    pub fn resolve(
-        spec: &DataStoreSpec,
-        secret: impl Fn(&SecretKeyReference) -> Option<Vec<u8>>,
-    ) -> Result<Self, SettingsError> {
-        let text = |field, reference| text(field, reference, &secret);
-        let endpoints = spec
-            .endpoints
-            .iter()
-            .map(|endpoint| endpoint.parse())
-            .collect::<Result<Vec<Endpoint>, _>>()?;
-        if endpoints.is_empty() {
-            return Err(SettingsError::NoEndpoints);
-        }
-        let administrator = match &spec.basic_auth {
-            Some(account) => Some(Credentials {
-                user: text(USERNAME, &account.username)?,
-                password: SecretText::new(text(PASSWORD, &account.password)?),
-            }),
-            None => None,
-        };
-        let tls = match &spec.tls_config {
-            Some(tls) => Some(Tls {
-                authority_pem: text(AUTHORITY, &tls.certificate_authority.certificate)?,
-                authority_key_pem: match &tls.certificate_authority.private_key {
-                    Some(key) => Some(SecretText::new(text(AUTHORITY_KEY, key)?)),
-                    None => None,
-                },
-                client: match &tls.client_certificate {
-                    Some(pair) => Some(ClientCertificate {
-                        certificate_pem: text(CLIENT, &pair.certificate)?,
-                        key_pem: SecretText::new(text(CLIENT_KEY, &pair.private_key)?),
-                    }),
-                    None => None,
-                },
-            }),
-            None => None,
-        };
-        Ok(Self {
-            driver: spec.driver,
-            endpoints,
-            administrator,
-            tls,
-        })
-    }
-
     /// The members in words, for messages.
     pub(crate) fn place(&self) -> String {
         let endpoints: Vec<String> = self.endpoints.iter().map(ToString::to_string).collect();
         endpoints.join(", ")
     }
-}
-
-/// The keys of Secrets that [`Connection::resolve`] will ask for: what to read, and what to watch.
-pub fn secret_references(spec: &DataStoreSpec) -> Vec<&SecretKeyReference> {
-    let account = spec
-        .basic_auth
-        .iter()
-        .flat_map(|account| [&account.username, &account.password]);
-    let tls = spec.tls_config.iter().flat_map(|tls| {
-        let authority = &tls.certificate_authority;
-        let client = tls.client_certificate.iter();
-        [Some(&authority.certificate), authority.private_key.as_ref()]
-            .into_iter()
-            .flatten()
-            .chain(client.flat_map(|pair| [&pair.certificate, &pair.private_key]))
-    });
-    account
-        .chain(tls)
-        .filter(|reference| reference.content.is_none())
-        .filter_map(|reference| reference.secret_reference.as_ref())
-        .collect()
-}
-
-fn text(
-    field: &'static str,
-    reference: &ContentReference,
-    secret: impl Fn(&SecretKeyReference) -> Option<Vec<u8>>,
-) -> Result<String, SettingsError> {
-    let bytes = match (&reference.content, &reference.secret_reference) {
-        (Some(content), _) => content.0.0.clone(),
-        (None, Some(named)) => secret(named).ok_or_else(|| SettingsError::SecretMissing {
-            field,
-            secret: named.namespace.as_ref().map_or_else(
-                || named.name.clone(),
-                |namespace| format!("{namespace}/{}", named.name),
-            ),
-            key: named.key_path.clone(),
-        })?,
-        (None, None) => return Err(SettingsError::Empty { field }),
-    };
-    if bytes.is_empty() {
-        return Err(SettingsError::Empty { field });
-    }
-    String::from_utf8(bytes).map_err(|_not_text| SettingsError::NotText { field })
 }
 
 impl FromStr for Endpoint {

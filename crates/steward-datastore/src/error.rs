@@ -113,11 +113,13 @@ pub enum Error {
     },
     /// Both are the same store.
     #[error(
-        "the state of a control plane cannot be moved to where it is: both data stores are at {place}"
+        "the state of a control plane cannot be moved to where it is: the data stores at {from} and at {to} are the same"
     )]
     SameStore {
-        /// Its members.
-        place: String,
+        /// The members of one.
+        from: String,
+        /// The members of the other.
+        to: String,
     },
     /// The place to which state should be copied holds something.
     #[error(
@@ -140,6 +142,25 @@ pub enum Error {
         /// How many are there.
         copied: u64,
     },
+    /// Entries went from the source while leftovers were removed from the target.
+    #[error(
+        "the source data store had {before} entries, and {after} after leftovers were removed from the target; nothing more is \
+         removed: make sure that the two DataStores are not the same server"
+    )]
+    SourceShrank {
+        /// How many there were.
+        before: u64,
+        /// How many there are.
+        after: u64,
+    },
+    /// The tenant got its rights back while its state was copied.
+    #[error(
+        "the control plane could write to the data store at {place} while its state was copied; the copy was removed"
+    )]
+    SourceOpened {
+        /// The members of the source.
+        place: String,
+    },
 }
 
 impl Error {
@@ -161,6 +182,8 @@ impl Error {
             Self::SameStore { .. } => "SameDataStore",
             Self::TargetInUse { .. } => "TargetInUse",
             Self::CopyIncomplete { .. } => "CopyIncomplete",
+            Self::SourceShrank { .. } => "SourceShrank",
+            Self::SourceOpened { .. } => "SourceOpened",
         }
     }
 
@@ -173,6 +196,8 @@ impl Error {
                 | Self::Request { .. }
                 | Self::TookTooLong { .. }
                 | Self::CopyIncomplete { .. }
+                | Self::SourceShrank { .. }
+                | Self::SourceOpened { .. }
         )
     }
 

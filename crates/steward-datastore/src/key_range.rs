@@ -35,6 +35,19 @@ impl KeyRange {
         }
     }
 
+    /// Those of the keys that have this name behind the tenant's prefix: of one kind of object, as the API server names them.
+    #[must_use]
+    pub(crate) fn below(&self, name: &str) -> Self {
+        let closed_by = |last: u8| {
+            let path = self.start.iter().chain(name.as_bytes());
+            path.copied().chain([last]).collect()
+        };
+        Self {
+            start: closed_by(SLASH),
+            end: closed_by(AFTER_SLASH),
+        }
+    }
+
     /// The first key that can be in the range, which is also what all keys in it begin with.
     pub fn start(&self) -> &[u8] {
         &self.start
@@ -82,6 +95,15 @@ mod tests {
             let key: Vec<u8> = range.start().iter().copied().chain(rest).collect();
             prop_assert!(range.contains(&key));
             prop_assert!(!range.contains(range.end()));
+        }
+
+        #[test]
+        fn a_kind_of_object_is_within_the_tenants_range(schema in schema(), name in "[a-z]{1,9}", rest in "(/[ab0]{0,3}){0,4}") {
+            let range = KeyRange::of(&schema);
+            let below = range.below(&name);
+            let key = format!("/{schema}{rest}");
+            prop_assert_eq!(below.contains(key.as_bytes()), key.starts_with(&format!("/{schema}/{name}/")));
+            prop_assert!(range.contains(below.start()) && range.contains(below.end()));
         }
 
         #[test]

@@ -36,9 +36,7 @@ mod tls;
 
 pub use any::AnyStore;
 pub use claim::{Claim, Refusal, decide, is_shareable};
-pub use connection::{
-    ClientCertificate, Connection, Credentials, Endpoint, SettingsError, Tls, secret_references,
-};
+pub use connection::{ClientCertificate, Connection, Credentials, Endpoint, SettingsError, Tls};
 pub use error::Error;
 pub use etcd::EtcdStore;
 pub use key_range::{KeyRange, etcd_prefix};

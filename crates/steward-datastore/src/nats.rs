@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use async_nats::jetstream::context::{GetStreamErrorKind, KeyValueErrorKind};
 use async_nats::jetstream::kv::{Config, Operation, Store as Bucket};
+use async_nats::jetstream::stream::{self, Info};
 use async_nats::jetstream::{self, Context, ErrorCode};
 use async_nats::{Client, ConnectErrorKind, ConnectOptions};
 use butler_api::steward::data_store::DataStoreDriver;
@@ -23,6 +24,12 @@ const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 const CLIENT_NAME: &str = "butler-steward";
 /// How many values of a key kine looks back on.
 const HISTORY: i64 = 10;
+/// The size of messages, in bytes, above which a frozen bucket takes none: all of kine's are larger, as values come with
+/// their revisions, and deletions are told in a header. Buckets have no rights of their own, and one that is sealed, in NATS'
+/// own sense, cannot be opened again.
+const FROZEN_SIZE: i32 = 1;
+/// The size of messages that stands for any.
+const ANY_SIZE: i32 = -1;
 /// Members from which on three copies are kept.
 const QUORUM: usize = 3;
 
@@ -105,6 +112,15 @@ impl Store for NatsStore {
         self.connection.place()
     }
 
+    async fn identity(&self, tenant: &Tenant) -> Result<Option<String>, Error> {
+        within("say which server it is", async {
+            // Each member of a cluster has a name of its own, but all of them know since when a bucket is there.
+            let stream = stream(&self.open().await?, tenant).await?;
+            Ok(stream.map(|stream| stream.created.to_string()))
+        })
+        .await
+    }
+
     async fn check(&self) -> Result<(), Error> {
         within("answer", async {
             let context = self.open().await?;
@@ -123,11 +139,13 @@ impl Store for NatsStore {
     async fn tenant_state(&self, tenant: &Tenant) -> Result<TenantState, Error> {
         within("show the tenant", async {
             let context = self.open().await?;
-            let exists = owner(&context, tenant).await?.is_some();
+            let found = stream(&context, tenant).await?;
+            let exists = found.is_some();
+            let takes = |stream: Info| stream.config.max_message_size != FROZEN_SIZE;
             Ok(TenantState {
                 user: exists,
                 schema: exists,
-                granted: exists,
+                granted: found.is_some_and(takes),
                 password: true,
             })
         })
@@ -135,13 +153,16 @@ impl Store for NatsStore {
     }
 
     async fn ensure_tenant(&self, tenant: &Tenant) -> Result<(), Error> {
-        within("make the tenant", async {
+        Box::pin(within("make the tenant", async {
             let context = self.open().await?;
-            match owner(&context, tenant).await? {
-                Some(owner) if !is_ours(&owner, tenant) => Err(Error::NotOurs {
+            match stream(&context, tenant).await? {
+                Some(stream) if !is_ours(&stream, tenant) => Err(Error::NotOurs {
                     what: format!("the bucket \"{}\" of NATS", tenant.schema),
-                    why: format!("its description is \"{owner}\""),
+                    why: format!("its description is \"{}\"", owner(&stream)),
                 }),
+                Some(stream) if stream.config.max_message_size == FROZEN_SIZE => {
+                    take_messages(&context, tenant, stream, ANY_SIZE).await
+                }
                 Some(_) => Ok(()),
                 None => context
                     .create_key_value(self.config(tenant))
@@ -149,6 +170,29 @@ impl Store for NatsStore {
                     .map(drop)
                     .map_err(|error| failure(tenant, "create", error)),
             }
+        }))
+        .await
+    }
+
+    async fn freeze(&self, tenant: &Tenant) -> Result<(), Error> {
+        within("stop the tenant's writes", async {
+            let context = self.open().await?;
+            match stream(&context, tenant).await? {
+                Some(stream) if stream.config.max_message_size == FROZEN_SIZE => Ok(()),
+                Some(stream) => take_messages(&context, tenant, stream, FROZEN_SIZE).await,
+                None => Err(Error::Request {
+                    action: "stop the tenant's writes".to_owned(),
+                    source: format!("there is no bucket \"{}\"", tenant.schema).into(),
+                }),
+            }
+        })
+        .await
+    }
+
+    async fn is_frozen(&self, tenant: &Tenant) -> Result<bool, Error> {
+        within("show the tenant's rights", async {
+            let stream = stream(&self.open().await?, tenant).await?;
+            Ok(stream.is_some_and(|stream| stream.config.max_message_size == FROZEN_SIZE))
         })
         .await
     }
@@ -161,15 +205,15 @@ impl Store for NatsStore {
     async fn drop_tenant(&self, tenant: &Tenant) -> Result<(), Error> {
         within("remove the tenant", async {
             let context = self.open().await?;
-            let ours = owner(&context, tenant)
+            let ours = stream(&context, tenant)
                 .await?
-                .is_some_and(|owner| is_ours(&owner, tenant));
+                .is_some_and(|stream| is_ours(&stream, tenant));
             if !ours {
                 return Ok(());
             }
             match context.delete_key_value(tenant.schema.as_str()).await {
                 Ok(_) => Ok(()),
-                Err(error) => match owner(&context, tenant).await? {
+                Err(error) => match stream(&context, tenant).await? {
                     // Somebody was quicker.
                     None => Ok(()),
                     Some(_) => Err(failure(tenant, "delete", error)),
@@ -182,7 +226,7 @@ impl Store for NatsStore {
     async fn count(&self, tenant: &Tenant) -> Result<u64, Error> {
         within("count the tenant's keys", async {
             let context = self.open().await?;
-            if owner(&context, tenant).await?.is_none() {
+            if stream(&context, tenant).await?.is_none() {
                 return Ok(0);
             }
             let bucket = bucket(&context, tenant).await?;
@@ -217,21 +261,18 @@ fn description(tenant: &Tenant) -> String {
     format!("kine of the control plane {}", tenant.user)
 }
 
-fn is_ours(owner: &str, tenant: &Tenant) -> bool {
-    tenant.standing == Standing::Established || owner == description(tenant)
+fn owner(stream: &Info) -> &str {
+    stream.config.description.as_deref().unwrap_or_default()
 }
 
-/// The description of the tenant's bucket; none if there is no bucket.
-async fn owner(context: &Context, tenant: &Tenant) -> Result<Option<String>, Error> {
+fn is_ours(stream: &Info, tenant: &Tenant) -> bool {
+    tenant.standing == Standing::Established || owner(stream) == description(tenant)
+}
+
+/// What the server knows of the tenant's bucket; none if there is no bucket.
+async fn stream(context: &Context, tenant: &Tenant) -> Result<Option<Info>, Error> {
     match context.get_stream(format!("KV_{}", tenant.schema)).await {
-        Ok(stream) => Ok(Some(
-            stream
-                .cached_info()
-                .config
-                .description
-                .clone()
-                .unwrap_or_default(),
-        )),
+        Ok(stream) => Ok(Some(stream.cached_info().clone())),
         Err(error) => match error.kind() {
             GetStreamErrorKind::JetStream(said)
                 if said.error_code() == ErrorCode::STREAM_NOT_FOUND =>
@@ -241,6 +282,24 @@ async fn owner(context: &Context, tenant: &Tenant) -> Result<Option<String>, Err
             _ => Err(failure(tenant, "read", error)),
         },
     }
+}
+
+/// Has a bucket take messages up to a size from now on.
+async fn take_messages(
+    context: &Context,
+    tenant: &Tenant,
+    stream: Info,
+    size: i32,
+) -> Result<(), Error> {
+    let config = stream::Config {
+        max_message_size: size,
+        ..stream.config
+    };
+    context
+        .update_stream(config)
+        .await
+        .map(drop)
+        .map_err(|error| failure(tenant, "change", error))
 }
 
 async fn bucket(context: &Context, tenant: &Tenant) -> Result<Bucket, Error> {

@@ -72,6 +72,9 @@ pub struct Copied {
     pub entries: u64,
     /// Those among them that vanish by themselves after a while.
     pub perishable: u64,
+    /// How far the revisions of the new store are behind those that clients of the old one may know; 0 if they are not. Who
+    /// watches from a revision that a store has not reached yet hears nothing until it has.
+    pub behind: u64,
 }
 
 /// A database that keeps the state of control planes apart from each other.
@@ -86,6 +89,12 @@ pub trait Store: Send + Sync {
     /// Where it is, in words.
     fn place(&self) -> String;
 
+    /// What no other store has, whatever address this one is reached by; nothing if there is no such thing. Changes nothing.
+    fn identity(
+        &self,
+        tenant: &Tenant,
+    ) -> impl Future<Output = Result<Option<String>, Error>> + Send;
+
     /// Whether the store answers, lets us in and lets us do our work. Changes nothing.
     fn check(&self) -> impl Future<Output = Result<(), Error>> + Send;
 
@@ -98,6 +107,14 @@ pub trait Store: Send + Sync {
     /// Makes the tenant's account and what keeps its state, and lets the account use that and nothing else.
     fn ensure_tenant(&self, tenant: &Tenant) -> impl Future<Output = Result<(), Error>> + Send;
 
+    /// From when this is done, the account can change nothing, and nothing that it began before is under way. It may read on.
+    /// Where a store can tell them from the rest, leases of the API server are left out: they are renewed all the time, and
+    /// tell nothing but that somebody is alive. [`Store::ensure_tenant`] undoes it.
+    fn freeze(&self, tenant: &Tenant) -> impl Future<Output = Result<(), Error>> + Send;
+
+    /// Whether [`Store::freeze`] holds. Changes nothing.
+    fn is_frozen(&self, tenant: &Tenant) -> impl Future<Output = Result<bool, Error>> + Send;
+
     /// Takes away what the account may do, at once. The state stays. [`Store::ensure_tenant`] gives it back.
     fn revoke(&self, tenant: &Tenant) -> impl Future<Output = Result<(), Error>> + Send;
 
@@ -107,7 +124,7 @@ pub trait Store: Send + Sync {
     /// How many entries the tenant's state has; 0 if there is none.
     fn count(&self, tenant: &Tenant) -> impl Future<Output = Result<u64, Error>> + Send;
 
-    /// Copies the tenant's state, which nobody must change meanwhile, to another store of the same kind, where the tenant
+    /// Copies the tenant's state, which is frozen, to another store of the same kind, where the tenant
     /// exists and its state is empty.
     fn copy_to(
         &self,

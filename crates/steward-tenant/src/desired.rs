@@ -54,7 +54,8 @@ impl DesiredObject {
             | TenantPart::KubeadmConfig
             | TenantPart::KubeletConfig
             | TenantPart::Bootstrap
-            | TenantPart::Tunnel => Claim::Always,
+            | TenantPart::Tunnel
+            | TenantPart::TcpProxy => Claim::Always,
         }
     }
 
@@ -183,11 +184,13 @@ fn build(
             Some(addon) => kube_proxy::objects(workbench, addon)?,
             None => Vec::new(),
         },
-        TenantPart::Tunnel => facts
-            .tunnel
-            .iter()
-            .cloned()
-            .map(|object| workbench.labelled(object))
-            .collect(),
+        TenantPart::Tunnel => labelled(workbench, &facts.tunnel),
+        TenantPart::TcpProxy => labelled(workbench, &facts.tcp_proxy),
     })
+}
+
+/// Objects that somebody else has built.
+fn labelled(workbench: Workbench<'_>, objects: &[Manifest]) -> Vec<DesiredObject> {
+    let objects = objects.iter().cloned();
+    objects.map(|object| workbench.labelled(object)).collect()
 }

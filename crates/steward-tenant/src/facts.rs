@@ -68,6 +68,8 @@ pub struct TenantFacts {
     pub kube_proxy: Option<KubeProxyFacts>,
     /// What the reverse tunnel needs in the tenant; nothing if there is none.
     pub tunnel: Vec<Manifest>,
+    /// What the proxy needs through which pods reach their API server; nothing if there is none.
+    pub tcp_proxy: Vec<Manifest>,
     /// Kinds of writes to refuse.
     pub write_permissions: WritePermissions,
     /// Whether every write is refused because the data moves to another store. Nothing else is then looked after.
@@ -104,7 +106,7 @@ pub struct KubeProxyFacts {
 }
 
 impl TenantFacts {
-    /// The facts in a control plane's spec. Tokens, the tunnel and a freeze are for the caller to add.
+    /// The facts in a control plane's spec. Tokens, the tunnel, the proxy and a freeze are for the caller to add.
     pub fn of(
         control_plane: &TenantControlPlane,
         endpoint: HostPort,
@@ -143,6 +145,7 @@ impl TenantFacts {
                 configuration_patches: addon.configuration_json_patches.clone(),
             }),
             tunnel: Vec::new(),
+            tcp_proxy: Vec::new(),
             write_permissions: spec.write_permissions,
             frozen: false,
             tokens: Vec::new(),

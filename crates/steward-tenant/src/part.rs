@@ -23,11 +23,13 @@ pub enum TenantPart {
     KubeProxy,
     /// Agents of the reverse tunnel.
     Tunnel,
+    /// The proxy through which pods reach their API server.
+    TcpProxy,
 }
 
 impl TenantPart {
     /// All parts.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Freeze,
         Self::WritePermissions,
         Self::Access,
@@ -37,6 +39,7 @@ impl TenantPart {
         Self::CoreDns,
         Self::KubeProxy,
         Self::Tunnel,
+        Self::TcpProxy,
     ];
 
     /// As written in the component label.
@@ -51,6 +54,7 @@ impl TenantPart {
             Self::CoreDns => "coredns",
             Self::KubeProxy => "kube-proxy",
             Self::Tunnel => "tunnel",
+            Self::TcpProxy => "tcp-proxy",
         }
     }
 

@@ -5,9 +5,10 @@ use butler_proto::etcd::permission::Type;
 use butler_proto::etcd::{
     AuthEnableRequest, AuthRoleAddRequest, AuthRoleDeleteRequest, AuthRoleGetRequest,
     AuthRoleGrantPermissionRequest, AuthRoleRevokePermissionRequest, AuthUserAddRequest,
-    AuthUserDeleteRequest, AuthUserGetRequest, AuthUserGrantRoleRequest, AuthUserRevokeRoleRequest,
-    Permission, UserAddOptions,
+    AuthUserDeleteRequest, AuthUserGetRequest, AuthUserGrantRoleRequest, AuthUserListRequest,
+    AuthUserRevokeRoleRequest, Permission, UserAddOptions,
 };
+use futures::{StreamExt as _, TryStreamExt as _, stream};
 use tonic::Status;
 
 use crate::error::Error;
@@ -17,6 +18,9 @@ use crate::key_range::KeyRange;
 /// The role and the user to whom etcd refuses nothing.
 pub(super) const ROOT: &str = "root";
 
+/// Users that are asked for at a time.
+const USERS_AT_ONCE: usize = 16;
+
 /// etcd's own words for what is there already or not there: there is nothing else to tell these refusals apart by.
 const ROLE_NOT_FOUND: &str = "etcdserver: role name not found";
 const ROLE_EXISTS: &str = "etcdserver: role name already exists";
@@ -25,10 +29,10 @@ const USER_EXISTS: &str = "etcdserver: user name already exists";
 const ROLE_NOT_GRANTED: &str = "etcdserver: role is not granted to the user";
 const PERMISSION_NOT_GRANTED: &str = "etcdserver: permission is not granted to the role";
 
-/// The permission a tenant has: to read and write its keys.
-pub(super) fn permission(range: &KeyRange) -> Permission {
+/// The permission to do this with all keys of a range.
+pub(super) fn permission(kind: Type, range: &KeyRange) -> Permission {
     Permission {
-        perm_type: Type::Readwrite.into(),
+        perm_type: kind.into(),
         key: range.start().to_vec(),
         range_end: range.end().to_vec(),
     }
@@ -66,6 +70,28 @@ pub(super) async fn user(session: &Session, name: &str) -> Result<Option<Vec<Str
         Err(status) if says(&status, USER_NOT_FOUND) => Ok(None),
         Err(status) => Err(session.failure(&format!("read the user \"{name}\""), status)),
     }
+}
+
+/// The users who have a role. etcd has no list of them: every user is asked for.
+pub(super) async fn holders(session: &Session, role: &str) -> Result<Vec<String>, Error> {
+    let users = session
+        .ask("list users", |channel| async {
+            AuthClient::new(channel)
+                .user_list(AuthUserListRequest {})
+                .await
+        })
+        .await?
+        .users;
+    stream::iter(users)
+        .map(|name| async move {
+            // Who has gone meanwhile has no roles.
+            let roles = user(session, &name).await?.unwrap_or_default();
+            Ok(roles.iter().any(|given| given == role).then_some(name))
+        })
+        .buffered(USERS_AT_ONCE)
+        .try_filter_map(|holder| async { Ok(holder) })
+        .try_collect()
+        .await
 }
 
 /// Makes a role that may do nothing yet.

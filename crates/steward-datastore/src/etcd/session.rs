@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use butler_proto::etcd::auth_client::AuthClient;
 use butler_proto::etcd::maintenance_client::MaintenanceClient;
-use butler_proto::etcd::{AuthStatusRequest, StatusRequest};
+use butler_proto::etcd::{AuthStatusRequest, StatusRequest, StatusResponse};
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Identity};
 use tonic::{Code, Response, Status};
 
@@ -15,7 +15,7 @@ const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 const USER_AGENT: &str = "butler-steward";
 /// How often a request is sent again because users or roles changed while it was under way.
-const ATTEMPTS: usize = 8;
+const ATTEMPTS: usize = 16;
 
 /// etcd's words for a request that met a change of users or roles. It did nothing; the same request is right the next time.
 const OLD_REVISION: &str = "etcdserver: revision of auth store is old";
@@ -87,6 +87,16 @@ impl Session {
                 Err(status) => return Err(status),
             }
         }
+    }
+
+    /// What the member says of itself.
+    pub(super) async fn status(&self) -> Result<StatusResponse, Error> {
+        self.ask("read the health of a member", |channel| async {
+            MaintenanceClient::new(channel)
+                .status(StatusRequest {})
+                .await
+        })
+        .await
     }
 
     pub(super) fn failure(&self, action: &str, status: Status) -> Error {

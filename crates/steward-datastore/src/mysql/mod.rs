@@ -6,6 +6,8 @@ mod statements;
 mod survey;
 mod table;
 
+use std::time::Duration;
+
 use butler_api::steward::data_store::DataStoreDriver;
 use butler_pki::SecretText;
 
@@ -17,6 +19,9 @@ use session::{
     ACCESS_DENIED, ACCOUNT_LOCKED, Login, NO_SUCH_GRANT, NO_SUCH_THREAD, Refused, Session,
 };
 use survey::Survey;
+
+/// How often it is asked whether connections have ended.
+const END_PERIOD: Duration = Duration::from_millis(50);
 
 /// A MySQL or `MariaDB` server.
 #[derive(Debug)]
@@ -113,6 +118,18 @@ impl Store for MySqlStore {
         self.connection.place()
     }
 
+    async fn identity(&self, _tenant: &Tenant) -> Result<Option<String>, Error> {
+        within("say which server it is", async {
+            let mut session = self.open().await?;
+            let found: Vec<(String, String)> = session
+                .rows("read the server's identity", statements::IDENTITY, ())
+                .await?;
+            session.close().await;
+            Ok(found.into_iter().map(|(_, identity)| identity).next())
+        })
+        .await
+    }
+
     async fn check(&self) -> Result<(), Error> {
         within("answer", async {
             let mut session = self.open().await?;
@@ -203,6 +220,10 @@ impl Store for MySqlStore {
                     )
                     .await?;
             }
+            if survey.is_frozen() {
+                // Connections keep the rights they began with.
+                end_sessions(&mut session, tenant).await?;
+            }
             if let Entrance::Open(entered) = self.try_enter(tenant, None).await? {
                 entered.close().await;
             } else {
@@ -216,6 +237,34 @@ impl Store for MySqlStore {
             }
             session.close().await;
             Ok(())
+        })
+        .await
+    }
+
+    async fn freeze(&self, tenant: &Tenant) -> Result<(), Error> {
+        within("stop the tenant's writes", async {
+            let mut session = self.open_alone(tenant).await?;
+            let survey = Survey::make(&mut session, tenant).await?;
+            if !survey.is_frozen() {
+                let statement = statements::freeze(&tenant.schema, &tenant.user, survey.wildcards)?;
+                session
+                    .run("revoke the tenant's writes", statement, (), &[])
+                    .await?;
+            }
+            // Connections keep the rights they began with.
+            end_sessions(&mut session, tenant).await?;
+            session.close().await;
+            Ok(())
+        })
+        .await
+    }
+
+    async fn is_frozen(&self, tenant: &Tenant) -> Result<bool, Error> {
+        within("show the tenant's rights", async {
+            let mut session = self.open().await?;
+            let survey = Survey::make(&mut session, tenant).await?;
+            session.close().await;
+            Ok(survey.is_frozen())
         })
         .await
     }
@@ -314,14 +363,13 @@ async fn lock(session: &mut Session, tenant: &Tenant, survey: &Survey) -> Result
             &[],
         )
         .await?;
-    let connections: Vec<u64> = session
-        .rows(
-            "list the tenant's connections",
-            statements::SESSIONS,
-            (tenant.user.as_str(),),
-        )
-        .await?;
-    for connection in connections {
+    end_sessions(session, tenant).await
+}
+
+/// Ends the connections of the tenant's account, and waits until they have: what they were at is over then.
+async fn end_sessions(session: &mut Session, tenant: &Tenant) -> Result<(), Error> {
+    let ended = sessions(session, tenant).await?;
+    for connection in &ended {
         session
             .run(
                 "end the tenant's connections",
@@ -331,7 +379,24 @@ async fn lock(session: &mut Session, tenant: &Tenant, survey: &Survey) -> Result
             )
             .await?;
     }
-    Ok(())
+    // The call as a whole has a deadline.
+    loop {
+        let left = sessions(session, tenant).await?;
+        if !left.iter().any(|connection| ended.contains(connection)) {
+            return Ok(());
+        }
+        tokio::time::sleep(END_PERIOD).await;
+    }
+}
+
+async fn sessions(session: &mut Session, tenant: &Tenant) -> Result<Vec<u64>, Error> {
+    session
+        .rows(
+            "list the tenant's connections",
+            statements::SESSIONS,
+            (tenant.user.as_str(),),
+        )
+        .await
 }
 
 fn password(tenant: &Tenant) -> Result<&SecretText, Error> {

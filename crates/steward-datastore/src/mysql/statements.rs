@@ -12,6 +12,13 @@ pub(super) const PRIVILEGES: [&str; 7] = [
     "ALTER", "CREATE", "DELETE", "INDEX", "INSERT", "SELECT", "UPDATE",
 ];
 
+/// What is left of that while nobody may change anything.
+pub(super) const FROZEN_PRIVILEGES: [&str; 1] = ["SELECT"];
+
+/// Which server it is, as MySQL and as `MariaDB` call it. Older versions of the latter do not say.
+pub(super) const IDENTITY: &str =
+    "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('server_uuid', 'server_uid')";
+
 /// Whether Steward's account may make others. Who may not sees no account but their own.
 pub(super) const ADMINISTRATOR: &str =
     "SELECT count(*) FROM information_schema.USER_PRIVILEGES WHERE PRIVILEGE_TYPE = 'CREATE USER'";
@@ -131,6 +138,19 @@ pub(super) fn grant(schema: &Schema, user: &User, wildcards: bool) -> Result<Str
 pub(super) fn revoke(schema: &Schema, user: &User, wildcards: bool) -> Result<String, QuoteError> {
     Ok(format!(
         "REVOKE ALL PRIVILEGES ON {}.* FROM {}",
+        granted_database(schema.as_str(), wildcards)?,
+        account(user.as_str())?
+    ))
+}
+
+pub(super) fn freeze(schema: &Schema, user: &User, wildcards: bool) -> Result<String, QuoteError> {
+    let writes = PRIVILEGES
+        .iter()
+        .filter(|privilege| !FROZEN_PRIVILEGES.contains(privilege));
+    let writes: Vec<&str> = writes.copied().collect();
+    Ok(format!(
+        "REVOKE {} ON {}.* FROM {}",
+        writes.join(", "),
         granted_database(schema.as_str(), wildcards)?,
         account(user.as_str())?
     ))

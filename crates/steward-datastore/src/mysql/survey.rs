@@ -100,6 +100,12 @@ impl Survey {
             .all(|privilege| self.granted.contains(*privilege))
     }
 
+    /// Whether the account may read the database, and do nothing else there or elsewhere.
+    pub(super) fn is_frozen(&self) -> bool {
+        let granted = self.granted.iter().map(String::as_str);
+        !self.has_foreign_grants && granted.eq(statements::FROZEN_PRIVILEGES)
+    }
+
     /// Whether the account, if there is one, is the tenant's alone.
     pub(super) const fn account_is_ours(&self) -> bool {
         self.user_exists && !self.has_global_grants && !self.has_foreign_grants

@@ -109,6 +109,17 @@ impl Store for PostgreSqlStore {
         self.connection.place()
     }
 
+    async fn identity(&self, _tenant: &Tenant) -> Result<Option<String>, Error> {
+        within("say which server it is", async {
+            let session = self.open(MAINTENANCE).await?;
+            let found = session
+                .row("read the server's identity", statements::IDENTITY, &[])
+                .await?;
+            found.as_ref().map(|row| cell(row, 0)).transpose()
+        })
+        .await
+    }
+
     async fn check(&self) -> Result<(), Error> {
         within("answer", async {
             let session = self.open(MAINTENANCE).await?;
@@ -142,7 +153,11 @@ impl Store for PostgreSqlStore {
                 password: false,
             };
             if state.user && state.granted {
-                state.password = self.open_as(tenant).await?.is_some();
+                let entered = self.open_as(tenant).await?;
+                state.password = entered.is_some();
+                if let Some(session) = entered {
+                    state.granted = !table::is_frozen(&session).await?;
+                }
             }
             Ok(state)
         })
@@ -158,7 +173,9 @@ impl Store for PostgreSqlStore {
             if adopted {
                 self.give_table(tenant).await?;
             }
-            if self.open_as(tenant).await?.is_none() {
+            if let Some(entered) = self.open_as(tenant).await? {
+                table::thaw(&entered).await
+            } else {
                 let statement = statements::set_password(&tenant.user, &verifier(tenant)?)?;
                 session
                     .run(
@@ -167,8 +184,23 @@ impl Store for PostgreSqlStore {
                         &[],
                     )
                     .await?;
+                table::thaw(&self.enter(tenant).await?).await
             }
-            Ok(())
+        })
+        .await
+    }
+
+    async fn freeze(&self, tenant: &Tenant) -> Result<(), Error> {
+        within("stop the tenant's writes", async {
+            // As the tenant: what is in its database is its own, and must not run with our rights.
+            table::freeze(&self.enter(tenant).await?).await
+        })
+        .await
+    }
+
+    async fn is_frozen(&self, tenant: &Tenant) -> Result<bool, Error> {
+        within("show the tenant's rights", async {
+            table::is_frozen(&self.enter(tenant).await?).await
         })
         .await
     }

@@ -47,6 +47,25 @@ pub(super) const TABLE_OWNER: &str =
 /// Whether kine's table is there, for whoever asks.
 pub(super) const TABLE_EXISTS: &str = "SELECT to_regclass('public.kine') IS NOT NULL";
 
+/// Which cluster of databases it is: chosen when it was made, and the same on all copies of it.
+pub(super) const IDENTITY: &str = "SELECT system_identifier::text FROM pg_control_system()";
+
+/// Whether whoever asks may change any row.
+pub(super) const MAY_WRITE: &str =
+    "SELECT has_table_privilege('public.kine', 'INSERT, UPDATE, DELETE, TRUNCATE')";
+
+/// Nobody changes a row any more. The lock waits for those who are at it; whoever waits for the lock finds that they may not.
+pub(super) const FREEZE: &str = "\
+    BEGIN; \
+    SET LOCAL lock_timeout = '10s'; \
+    LOCK TABLE public.kine IN SHARE MODE; \
+    REVOKE INSERT, UPDATE, DELETE, TRUNCATE ON public.kine FROM CURRENT_USER; \
+    COMMIT";
+
+/// The opposite. An owner may grant whatever they have revoked.
+pub(super) const THAW: &str =
+    "GRANT INSERT, UPDATE, DELETE, TRUNCATE ON public.kine TO CURRENT_USER";
+
 /// How many rows kine keeps.
 pub(super) const COUNT: &str = "SELECT count(*) FROM public.kine";
 

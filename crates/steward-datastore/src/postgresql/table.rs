@@ -27,6 +27,47 @@ pub(super) async fn count(session: &Session) -> Result<u64, Error> {
     Ok(u64::try_from(rows).unwrap_or_default())
 }
 
+/// Whether nobody may change a row. Without a table, somebody may make one.
+pub(super) async fn is_frozen(session: &Session) -> Result<bool, Error> {
+    if !table_exists(session).await? {
+        return Ok(false);
+    }
+    let found = session
+        .row(
+            "read who may write kine's table",
+            statements::MAY_WRITE,
+            &[],
+        )
+        .await?;
+    let may_write: bool = found.as_ref().map_or(Ok(true), |row| cell(row, 0))?;
+    Ok(!may_write)
+}
+
+/// Nobody may change a row any more. A table that is not there is made: kine would not look at rights before it did so.
+pub(super) async fn freeze(session: &Session) -> Result<(), Error> {
+    if !table_exists(session).await? {
+        session
+            .run("make kine's table", statements::CREATE_TABLE, &[])
+            .await?;
+    } else if is_frozen(session).await? {
+        // Whoever may not write may not take the lock either.
+        return Ok(());
+    }
+    session
+        .run("close kine's table to writes", statements::FREEZE, &[])
+        .await
+}
+
+/// Rows may be changed again.
+pub(super) async fn thaw(session: &Session) -> Result<(), Error> {
+    if !is_frozen(session).await? {
+        return Ok(());
+    }
+    session
+        .run("open kine's table to writes", statements::THAW, &[])
+        .await
+}
+
 /// Copies all rows, through this process but never all of them in it.
 pub(super) async fn copy(from: &Session, to: &Session) -> Result<Copied, Error> {
     if !table_exists(from).await? {
@@ -63,6 +104,6 @@ pub(super) async fn copy(from: &Session, to: &Session) -> Result<Copied, Error> 
     .await?;
     Ok(Copied {
         entries,
-        perishable: 0,
+        ..Copied::default()
     })
 }

@@ -6,7 +6,7 @@ use pretty_assertions::assert_eq;
 use steward_datastore::{AnyStore, Copied, Leftovers, Store as _, migrate};
 
 use crate::servers::nats::Nats;
-use crate::servers::{COMPLETE, established, named, tenant};
+use crate::servers::{COMPLETE, established, named, renamed, tenant};
 
 /// The server, as kine would speak to it.
 async fn context(server: &Nats) -> jetstream::Context {
@@ -160,7 +160,7 @@ async fn a_tenant_moves_with_all_its_keys_in_their_order() {
         copied,
         Copied {
             entries: 199,
-            perishable: 0
+            ..Copied::default()
         }
     );
     let target = context(&new)
@@ -185,4 +185,46 @@ async fn a_tenant_moves_with_all_its_keys_in_their_order() {
         .unwrap()
         .revision;
     assert!(early < late);
+}
+
+#[tokio::test]
+async fn a_store_by_two_names_is_one_store_and_loses_nothing() {
+    let server = Nats::start().await;
+    let (store, tenant) = (server.store(), tenant());
+    store.ensure_tenant(&tenant).await.unwrap();
+    let context = context(&server).await;
+    let bucket = context.get_key_value(tenant.schema.as_str()).await.unwrap();
+    bucket.put("registry.a", "1".into()).await.unwrap();
+    let same = renamed(server.connection(None));
+    let error = migrate(&store, &same, &tenant, Leftovers::Remove)
+        .await
+        .unwrap_err();
+    assert_eq!(error.reason(), "SameDataStore", "{error}");
+    assert_eq!(store.count(&tenant).await.unwrap(), 1);
+    bucket.put("registry.a", "2".into()).await.unwrap();
+}
+
+#[tokio::test]
+async fn nobody_writes_into_what_is_copied_until_it_is_set_up_again() {
+    let server = Nats::start().await;
+    let (store, tenant) = (server.store(), tenant());
+    store.ensure_tenant(&tenant).await.unwrap();
+    let context = context(&server).await;
+    let bucket = context.get_key_value(tenant.schema.as_str()).await.unwrap();
+    bucket.put("registry.a", "1".into()).await.unwrap();
+    for _again in 0..2 {
+        store.freeze(&tenant).await.unwrap();
+        assert!(store.is_frozen(&tenant).await.unwrap());
+    }
+    bucket.put("registry.a", "late".into()).await.unwrap_err();
+    bucket.put("registry.b", "late".into()).await.unwrap_err();
+    bucket.delete("registry.a").await.unwrap_err();
+    let kept = bucket.get("registry.a").await.unwrap();
+    assert_eq!(kept.as_deref(), Some(b"1".as_slice()));
+    assert!(!store.tenant_state(&tenant).await.unwrap().granted);
+    for _again in 0..2 {
+        store.ensure_tenant(&tenant).await.unwrap();
+        assert_eq!(store.tenant_state(&tenant).await.unwrap(), COMPLETE);
+    }
+    bucket.put("registry.a", "2".into()).await.unwrap();
 }

@@ -101,6 +101,15 @@ impl ApiServer for Flaky {
     ) -> Answer<'a, ()> {
         self.line(self.inner.delete(kind, key, preconditions))
     }
+
+    fn delete_after_dependents<'a>(
+        &'a self,
+        kind: &'a Kind,
+        key: &'a ObjectKey,
+        preconditions: Preconditions,
+    ) -> Answer<'a, ()> {
+        self.line(self.inner.delete_after_dependents(kind, key, preconditions))
+    }
 }
 
 struct World {

@@ -43,6 +43,7 @@ pub(crate) fn facts() -> TenantFacts {
         core_dns: Some(ImageOverride::default()),
         kube_proxy: Some(KubeProxyFacts::default()),
         tunnel: Vec::new(),
+        tcp_proxy: Vec::new(),
         write_permissions: serde_json::from_str("{}").unwrap(),
         frozen: false,
         tokens: Vec::new(),

@@ -6,7 +6,7 @@ use butler_proto::etcd::auth_client::AuthClient;
 use butler_proto::etcd::kv_client::KvClient;
 use butler_proto::etcd::permission::Type;
 use butler_proto::etcd::{
-    AuthRoleAddRequest, AuthRoleGrantPermissionRequest, AuthUserAddRequest,
+    AuthRoleAddRequest, AuthRoleGrantPermissionRequest, AuthUserAddRequest, AuthUserDeleteRequest,
     AuthUserGrantRoleRequest, Permission, PutRequest, RangeRequest, UserAddOptions,
 };
 use futures::future::join_all;
@@ -241,6 +241,64 @@ async fn keys_of_somebody_else_under_the_name_are_neither_taken_nor_deleted() {
     store.ensure_tenant(&tenant).await.unwrap_err();
     store.drop_tenant(&tenant).await.unwrap();
     assert_eq!(value(etcd, foreign).await, Some(b"x".to_vec()));
+}
+
+#[tokio::test]
+async fn what_another_control_plane_has_under_the_name_is_neither_taken_nor_deleted() {
+    let etcd = Etcd::shared().await;
+    let store = etcd.store();
+    // Of another management cluster, say, or by another DataStore that leads to the same etcd.
+    let (first, second) = (named("shop", "shop-of-one"), named("shop", "shop-of-two"));
+    store.ensure_tenant(&first).await.unwrap();
+    put_as(etcd, "shop-of-one", key(&first, "a"), b"1".to_vec())
+        .await
+        .unwrap();
+    let error = store.ensure_tenant(&second).await.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "the role \"shop\" of etcd exists already and does not belong to this control plane: \
+         it is that of the user \"shop-of-one\"; choose another name, or remove it"
+    );
+    assert!(!error.may_pass());
+    // Neither by its removal, nor while the first one's state moves elsewhere.
+    store.revoke(&second).await.unwrap();
+    store.drop_tenant(&second).await.unwrap();
+    assert_eq!(store.tenant_state(&first).await.unwrap(), COMPLETE);
+    assert!(!store.tenant_state(&second).await.unwrap().user);
+    store.revoke(&first).await.unwrap();
+    store.ensure_tenant(&second).await.unwrap_err();
+    store.drop_tenant(&second).await.unwrap();
+    assert_eq!(value(etcd, key(&first, "a")).await, Some(b"1".to_vec()));
+
+    // Its own set-up, cut off or not, is no obstacle; nor is what is left of one that is gone.
+    store.ensure_tenant(&first).await.unwrap();
+    store.drop_tenant(&first).await.unwrap();
+    add_role(etcd, "shop", None).await;
+    store.ensure_tenant(&second).await.unwrap();
+    assert_eq!(store.tenant_state(&second).await.unwrap(), COMPLETE);
+}
+
+#[tokio::test]
+async fn keys_that_nobodys_role_reaches_are_nobodys_to_take() {
+    let etcd = Etcd::shared().await;
+    let (store, tenant) = (etcd.store(), tenant());
+    store.ensure_tenant(&tenant).await.unwrap();
+    put_as(etcd, tenant.user.as_str(), key(&tenant, "a"), b"1".to_vec())
+        .await
+        .unwrap();
+    let mut auth = AuthClient::new(etcd.channel_as("root").await);
+    auth.user_delete(AuthUserDeleteRequest {
+        name: tenant.user.to_string(),
+    })
+    .await
+    .unwrap();
+    let error = store.ensure_tenant(&tenant).await.unwrap_err();
+    assert_eq!(error.reason(), "DataStoreNameTaken", "{error}");
+    store.drop_tenant(&tenant).await.unwrap();
+    assert_eq!(store.count(&tenant).await.unwrap(), 1);
+    // What is on record is put right.
+    store.ensure_tenant(&established(&tenant)).await.unwrap();
+    assert_eq!(store.tenant_state(&tenant).await.unwrap(), COMPLETE);
 }
 
 #[tokio::test]

@@ -8,10 +8,11 @@ use pretty_assertions::assert_eq;
 use steward_datastore::{
     AnyStore, Connection, Copied, Error, KeyRange, Leftovers, Store as _, Tenant, migrate,
 };
+use tonic::Code;
 
 use super::{key, put, put_as, settled, value};
 use crate::servers::etcd::Etcd;
-use crate::servers::{COMPLETE, tenant};
+use crate::servers::{COMPLETE, established, renamed, tenant};
 
 /// Fills a tenant's keys and answers their number.
 async fn fill(etcd: &Etcd, tenant: &Tenant, keys: usize, size: usize) -> u64 {
@@ -63,7 +64,8 @@ async fn a_tenant_moves_with_all_its_keys_and_its_perishable_ones_still_perish()
         copied,
         Copied {
             entries: 252,
-            perishable: 2
+            perishable: 2,
+            behind: 0
         }
     );
     assert_eq!(new.store().tenant_state(&tenant).await.unwrap(), COMPLETE);
@@ -162,6 +164,98 @@ async fn a_move_that_fails_leaves_the_source_as_it_was_and_the_target_empty() {
     // And the full store says so.
     let error = small.store().check().await.unwrap_err();
     assert_eq!(error.reason(), "DataStoreUnhealthy", "{error}");
+}
+
+#[tokio::test]
+async fn a_store_by_two_names_is_one_store_and_loses_nothing() {
+    let etcd = Etcd::shared().await;
+    let tenant = tenant();
+    etcd.store().ensure_tenant(&tenant).await.unwrap();
+    let keys = fill(etcd, &tenant, 3, 1).await;
+    for tenant in [&tenant, &established(&tenant)] {
+        let error = migrate(
+            &etcd.store(),
+            &renamed(etcd.connection_as("root")),
+            tenant,
+            Leftovers::Remove,
+        )
+        .await
+        .unwrap_err();
+        assert_eq!(error.reason(), "SameDataStore", "{error}");
+        assert!(!error.may_pass());
+    }
+    assert_eq!(etcd.store().count(&tenant).await.unwrap(), keys);
+    assert_eq!(etcd.store().tenant_state(&tenant).await.unwrap(), COMPLETE);
+}
+
+#[tokio::test]
+async fn nobody_writes_into_what_is_copied_until_it_is_set_up_again() {
+    let (old, new) = (Etcd::shared().await, Etcd::start().await);
+    let tenant = tenant();
+    let user = tenant.user.as_str();
+    old.store().ensure_tenant(&tenant).await.unwrap();
+    fill(old, &tenant, 3, 1).await;
+    migrate(&old.store(), &new.store(), &tenant, Leftovers::Refuse)
+        .await
+        .unwrap();
+
+    // An API server that has not heard of the move yet goes on reading and showing that it is alive, and no more.
+    let write = async |etcd: &Etcd, name: &str| {
+        put_as(etcd, user, key(&tenant, name), b"late".to_vec()).await
+    };
+    assert_eq!(write(old, "00000").await, Err(Code::PermissionDenied));
+    assert_eq!(write(old, "pods/a").await, Err(Code::PermissionDenied));
+    assert_eq!(write(old, "leases").await, Err(Code::PermissionDenied));
+    write(old, "leases/kube-node-lease/node").await.unwrap();
+    write(old, "masterleases/10.0.0.1").await.unwrap();
+    let channel = old.channel_as(user).await;
+    let request = RangeRequest {
+        key: key(&tenant, "00000"),
+        ..RangeRequest::default()
+    };
+    let found = settled(async || KvClient::new(channel.clone()).range(request.clone()).await).await;
+    assert_eq!(found.unwrap().kvs.len(), 1);
+    assert!(old.store().is_frozen(&tenant).await.unwrap());
+    assert!(!old.store().tenant_state(&tenant).await.unwrap().granted);
+    write(&new, "00000").await.unwrap();
+
+    // The way back.
+    for tenant in [&tenant, &established(&tenant)] {
+        for _again in 0..2 {
+            old.store().freeze(tenant).await.unwrap();
+        }
+        for _again in 0..2 {
+            old.store().ensure_tenant(tenant).await.unwrap();
+            assert_eq!(old.store().tenant_state(tenant).await.unwrap(), COMPLETE);
+        }
+        write(old, "00000").await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn whoever_watched_the_old_store_is_not_ahead_of_the_new_one() {
+    let (old, young) = (Etcd::start().await, Etcd::start().await);
+    let tenant = tenant();
+    old.store().ensure_tenant(&tenant).await.unwrap();
+    fill(&old, &tenant, 500, 1).await;
+    let revision = async |etcd: &Etcd| {
+        let request = RangeRequest {
+            key: key(&tenant, "00000"),
+            ..RangeRequest::default()
+        };
+        let mut keys = KvClient::new(etcd.channel_as("root").await);
+        let found = keys.range(request).await.unwrap().into_inner();
+        (found.header.unwrap().revision, found.kvs.len())
+    };
+    assert!(revision(&young).await.0 < revision(&old).await.0);
+    let copied = migrate(&old.store(), &young.store(), &tenant, Leftovers::Refuse)
+        .await
+        .unwrap();
+    assert_eq!((copied.entries, copied.behind), (500, 0));
+    let ((before, _), (after, keys)) = (revision(&old).await, revision(&young).await);
+    assert!(before < after, "{before} {after}");
+    assert_eq!(keys, 1);
+    assert_eq!(young.store().count(&tenant).await.unwrap(), 500);
 }
 
 #[tokio::test]

@@ -13,7 +13,7 @@ use steward_datastore::{
 };
 
 use crate::servers::mariadb::{MariaDb, installed};
-use crate::servers::{ADMINISTRATOR, COMPLETE, PASSWORD, established, named, tenant};
+use crate::servers::{ADMINISTRATOR, COMPLETE, PASSWORD, established, named, renamed, tenant};
 
 /// kine's table, as far as these tests need it.
 const TABLE: &str = "\
@@ -323,9 +323,12 @@ async fn a_tenant_moves_with_all_its_rows_and_numbers_go_on() {
         copied,
         Copied {
             entries: 1236,
-            perishable: 0
+            ..Copied::default()
         }
     );
+    // The connection from before was ended, for the sake of its rights.
+    source.ping().await.unwrap_err();
+    let mut source = enter(old, &tenant).await.unwrap();
     let mut target = enter(&new, &tenant).await.unwrap();
     let all = "SELECT id, name, created, deleted, create_revision, prev_revision, lease, value, old_value \
                FROM kine ORDER BY id";
@@ -342,4 +345,60 @@ async fn a_tenant_moves_with_all_its_rows_and_numbers_go_on() {
         .await
         .unwrap();
     assert_eq!(target.last_insert_id(), last.map(|last| last + 1));
+}
+
+#[tokio::test]
+async fn a_store_by_two_names_is_one_store_and_loses_nothing() {
+    requires!(installed());
+    let server = MariaDb::shared().await;
+    let (store, tenant) = (server.store(), tenant());
+    store.ensure_tenant(&tenant).await.unwrap();
+    let mut connected = enter(server, &tenant).await.unwrap();
+    connected.query_drop(TABLE).await.unwrap();
+    let write = "INSERT INTO kine (name) VALUES ('/registry/a')";
+    connected.query_drop(write).await.unwrap();
+    let same = renamed(server.connection());
+    let error = migrate(&store, &same, &tenant, Leftovers::Remove)
+        .await
+        .unwrap_err();
+    assert_eq!(error.reason(), "SameDataStore", "{}", error.in_full());
+    assert_eq!(store.count(&tenant).await.unwrap(), 1);
+    let mut connected = enter(server, &tenant).await.unwrap();
+    connected.query_drop(write).await.unwrap();
+}
+
+#[tokio::test]
+async fn nobody_writes_into_what_is_copied_until_it_is_set_up_again() {
+    requires!(installed());
+    let server = MariaDb::shared().await;
+    let (store, tenant) = (server.store(), tenant());
+    store.ensure_tenant(&tenant).await.unwrap();
+    let mut before = enter(server, &tenant).await.unwrap();
+    before.query_drop(TABLE).await.unwrap();
+    let write = "INSERT INTO kine (name) VALUES ('/registry/a')";
+    before.query_drop(write).await.unwrap();
+    for _again in 0..2 {
+        store.freeze(&tenant).await.unwrap();
+        assert!(store.is_frozen(&tenant).await.unwrap());
+    }
+    before.query_drop(write).await.unwrap_err();
+    let mut meanwhile = enter(server, &tenant).await.unwrap();
+    for refused in [write, "DELETE FROM kine", "UPDATE kine SET name = 'x'"] {
+        assert_eq!(number(meanwhile.query_drop(refused).await), 1142);
+    }
+    let kept: Option<u64> = meanwhile
+        .query_first("SELECT count(*) FROM kine")
+        .await
+        .unwrap();
+    assert_eq!(kept, Some(1));
+    assert!(!store.tenant_state(&tenant).await.unwrap().granted);
+
+    for _again in 0..2 {
+        store.ensure_tenant(&tenant).await.unwrap();
+        assert_eq!(store.tenant_state(&tenant).await.unwrap(), COMPLETE);
+    }
+    // Connections with the rights of that time are gone.
+    meanwhile.query_drop(write).await.unwrap_err();
+    let mut after = enter(server, &tenant).await.unwrap();
+    after.query_drop(write).await.unwrap();
 }

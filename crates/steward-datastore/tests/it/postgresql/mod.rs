@@ -14,7 +14,7 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Config, NoTls};
 
 use crate::servers::postgresql::{PostgreSql, installed};
-use crate::servers::{ADMINISTRATOR, COMPLETE, PASSWORD, named, tenant};
+use crate::servers::{ADMINISTRATOR, COMPLETE, PASSWORD, named, renamed, tenant};
 
 /// kine's table as older versions of kine make it.
 const OLD_TABLE: &str = "\
@@ -218,6 +218,7 @@ async fn an_administrator_need_not_be_a_superuser() {
     let store = AnyStore::new(server.connection_as("clerk", "clerk")).unwrap();
     let tenant = tenant();
     store.check().await.unwrap();
+    assert!(store.identity(&tenant).await.unwrap().is_some());
     for _again in 0..2 {
         store.ensure_tenant(&tenant).await.unwrap();
     }
@@ -353,7 +354,7 @@ async fn a_tenant_moves_with_all_its_rows_and_numbers_go_on() {
         copied,
         Copied {
             entries: 5000,
-            perishable: 0
+            ..Copied::default()
         }
     );
     let target = enter(&new, &tenant).await.unwrap();
@@ -385,4 +386,75 @@ async fn a_tenant_moves_with_all_its_rows_and_numbers_go_on() {
         .await
         .unwrap();
     assert_eq!(old.store().count(&tenant).await.unwrap(), 5001);
+}
+
+#[tokio::test]
+async fn a_store_by_two_names_is_one_store_and_loses_nothing() {
+    requires!(installed());
+    let server = PostgreSql::shared().await;
+    let (store, tenant) = (server.store(), tenant());
+    store.ensure_tenant(&tenant).await.unwrap();
+    let connected = enter(server, &tenant).await.unwrap();
+    connected.client.batch_execute(OLD_TABLE).await.unwrap();
+    let write = "INSERT INTO kine (name) VALUES ('/registry/a')";
+    connected.client.batch_execute(write).await.unwrap();
+
+    let same = renamed(server.connection());
+    let error = migrate(&store, &same, &tenant, Leftovers::Remove)
+        .await
+        .unwrap_err();
+    assert_eq!(error.reason(), "SameDataStore", "{}", error.in_full());
+    assert_eq!(store.count(&tenant).await.unwrap(), 1);
+    connected.client.batch_execute(write).await.unwrap();
+}
+
+#[tokio::test]
+async fn nobody_writes_into_what_is_copied_until_it_is_set_up_again() {
+    requires!(installed());
+    let server = PostgreSql::shared().await;
+    let (store, tenant) = (server.store(), tenant());
+    store.ensure_tenant(&tenant).await.unwrap();
+    let connected = enter(server, &tenant).await.unwrap();
+    connected.client.batch_execute(OLD_TABLE).await.unwrap();
+    let write = "INSERT INTO kine (name) VALUES ('/registry/a')";
+    connected.client.batch_execute(write).await.unwrap();
+
+    // A write that is under way is waited for, and is in what is copied.
+    connected.client.batch_execute("BEGIN").await.unwrap();
+    connected.client.batch_execute(write).await.unwrap();
+    let (frozen, ()) = tokio::join!(store.freeze(&tenant), async {
+        tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+        connected.client.batch_execute("COMMIT").await.unwrap();
+    });
+    frozen.unwrap();
+    store.freeze(&tenant).await.unwrap();
+    assert!(store.is_frozen(&tenant).await.unwrap());
+    assert_eq!(store.count(&tenant).await.unwrap(), 2);
+    for refused in [write, "DELETE FROM kine", "UPDATE kine SET name = 'x'"] {
+        let error = connected.client.batch_execute(refused).await.unwrap_err();
+        assert_eq!(error.code(), Some(&SqlState::INSUFFICIENT_PRIVILEGE));
+    }
+    let rows = connected.client.query("SELECT * FROM kine", &[]).await;
+    assert_eq!(rows.unwrap().len(), 2);
+    assert!(!store.tenant_state(&tenant).await.unwrap().granted);
+
+    for _again in 0..2 {
+        store.ensure_tenant(&tenant).await.unwrap();
+        assert_eq!(store.tenant_state(&tenant).await.unwrap(), COMPLETE);
+    }
+    connected.client.batch_execute(write).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_control_plane_that_never_started_moves_too() {
+    requires!(installed());
+    let (old, new) = (PostgreSql::shared().await, PostgreSql::start().await);
+    let tenant = tenant();
+    old.store().ensure_tenant(&tenant).await.unwrap();
+    let copied = migrate(&old.store(), &new.store(), &tenant, Leftovers::Refuse)
+        .await
+        .unwrap();
+    assert_eq!(copied, Copied::default());
+    assert!(old.store().is_frozen(&tenant).await.unwrap());
+    assert_eq!(new.store().tenant_state(&tenant).await.unwrap(), COMPLETE);
 }

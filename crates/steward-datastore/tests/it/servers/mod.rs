@@ -19,7 +19,7 @@ use butler_testkit::process::until;
 use butler_testkit::{Process, Supervisor};
 use jiff::{SignedDuration, Timestamp};
 use steward_datastore::{
-    AnyStore, ClientCertificate, Connection, Error, Schema, Standing, Store as _, Tenant,
+    AnyStore, ClientCertificate, Connection, Endpoint, Error, Schema, Standing, Store as _, Tenant,
     TenantState, Tls, User,
 };
 
@@ -228,6 +228,20 @@ pub(crate) fn named(schema: &str, user: &str) -> Tenant {
         user: user.parse().unwrap(),
         ..tenant()
     }
+}
+
+/// The same server, by another name of its host.
+pub(crate) fn renamed(connection: Connection) -> AnyStore {
+    let endpoints = connection.endpoints.into_iter();
+    let endpoints = endpoints.map(|endpoint| Endpoint {
+        host: "localhost".to_owned(),
+        ..endpoint
+    });
+    AnyStore::new(Connection {
+        endpoints: endpoints.collect(),
+        ..connection
+    })
+    .unwrap()
 }
 
 /// The same tenant, known to be set up.
