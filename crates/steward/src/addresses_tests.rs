@@ -14,6 +14,7 @@ fn balanced(ip: Option<&str>, host: Option<&str>) -> ServiceFacts {
             hostname: host.map(str::to_owned),
             ..LoadBalancerIngress::default()
         }],
+        conditions: Vec::new(),
     }
 }
 

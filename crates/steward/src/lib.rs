@@ -19,6 +19,7 @@ pub mod metrics;
 pub mod move_port;
 pub mod moves;
 pub mod names;
+pub mod older_flags;
 pub mod own_etcd;
 pub mod projections;
 pub mod run;
@@ -32,4 +33,3 @@ pub mod tenants;
 #[cfg(test)]
 mod testing;
 pub mod tunnel;
-pub mod version_rules;

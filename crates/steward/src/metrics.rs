@@ -11,11 +11,12 @@ use butler_runtime::{
     conditions::holds,
     metrics::Metrics,
 };
+use jiff::Timestamp;
 use kube::ResourceExt;
 use prometheus_client::{
     collector::Collector,
     encoding::{DescriptorEncoder, EncodeMetric},
-    metrics::{MetricType, gauge::ConstGauge},
+    metrics::{MetricType, gauge::ConstGauge, info::Info},
 };
 use serde_json::json;
 
@@ -38,6 +39,12 @@ pub fn register(metrics: &Metrics, caches: &Caches) {
         secrets: caches.store(),
     };
     metrics.register(|registry| registry.register_collector(Box::new(fleet)));
+}
+
+/// Registers which release of Steward this is.
+pub fn register_build(metrics: &Metrics, version: &str) {
+    let build = Info::new(vec![("version", version.to_owned())]);
+    metrics.register(|registry| registry.register("build", "This release of Steward.", build));
 }
 
 /// The control planes as the caches show them.
@@ -97,6 +104,7 @@ fn information(control_plane: &TenantControlPlane) -> Series {
         ("kubernetes_version", version.version.unwrap_or_default()),
         ("datastore_driver", driver),
         ("exposure", exposed_by.to_owned()),
+        ("address", status.control_plane_endpoint.unwrap_or_default()),
         ("status", word.as_str().unwrap_or_default().to_owned()),
     ]);
     (labels, 1)
@@ -139,17 +147,11 @@ impl Fleet {
             "Hosted control planes: what they run, where, and how they are doing.",
             all.iter().map(|found| information(found)),
         )?;
-        let mut counts = BTreeMap::from([("false", 0), ("true", 0)]);
-        for found in &all {
-            let ready = if is_ready(found) { "true" } else { "false" };
-            *counts.entry(ready).or_default() += 1;
-        }
-        let counts = counts.into_iter();
         gauge(
             encoder,
             "tenant_control_planes",
             "Hosted control planes by whether they serve.",
-            counts.map(|(ready, count)| (vec![("ready", ready.to_owned())], count)),
+            counts(all.iter().map(|found| is_ready(found))),
         )?;
         gauge(
             encoder,
@@ -168,11 +170,19 @@ impl Fleet {
                 ("driver", driver.as_str().unwrap_or_default().to_owned()),
             ]
         };
+        let is_ready = |store: &DataStore| {
+            let status = store.status.as_ref();
+            status.is_some_and(|status| holds(&status.conditions, types::READY))
+        };
+        gauge(
+            encoder,
+            "data_stores",
+            "Data stores by whether they answer.",
+            counts(all.iter().map(|found| is_ready(&found.value.0))),
+        )?;
         let ready = all.iter().map(|found| {
             let store = &found.value.0;
-            let status = store.status.as_ref();
-            let ready = status.is_some_and(|status| holds(&status.conditions, types::READY));
-            (labels(store), i64::from(ready))
+            (labels(store), i64::from(is_ready(store)))
         });
         gauge(
             encoder,
@@ -198,35 +208,77 @@ impl Fleet {
 
     fn certificates(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let all = self.secrets.list();
-        let series = all.iter().filter_map(|found| {
-            let secret = &found.value;
-            let ends = match &secret.content {
-                Content::Pair(Ok(pair)) | Content::StoreCertificate { pair: Ok(pair), .. } => {
-                    pair.facts.not_after
-                }
-                Content::Kubeconfigs(all) => {
-                    let ends = all.values().filter_map(|facts| facts.as_ref().ok());
-                    ends.map(|facts| facts.facts.not_after).min()?
-                }
-                _ => return None,
-            };
-            let labels = vec![
-                (
-                    "namespace",
-                    secret.tenant.namespace.clone().unwrap_or_default(),
-                ),
-                ("name", secret.tenant.name.clone()),
-                ("secret", found.facts.key.name.clone()),
-            ];
-            Some((labels, ends.as_second()))
+        let judged: Vec<_> = all
+            .iter()
+            .filter_map(|found| {
+                let secret = &found.value;
+                let (namespace, name) = (&secret.tenant.namespace, &secret.tenant.name);
+                let labels = vec![
+                    ("namespace", namespace.clone().unwrap_or_default()),
+                    ("name", name.clone()),
+                    ("secret", found.facts.key.name.clone()),
+                ];
+                Some((labels, end(&secret.content)?))
+            })
+            .collect();
+        let ends = judged.iter();
+        let ends = ends.filter_map(|(labels, end)| match end {
+            End::At(time) => Some((labels.clone(), time.as_second())),
+            End::Unusable => None,
         });
         gauge(
             encoder,
             "certificate_expiry_timestamp_seconds",
             "When the first certificate in a Secret of a control plane expires.",
-            series,
+            ends,
+        )?;
+        let usable = judged.iter();
+        let usable =
+            usable.map(|(labels, end)| (labels.clone(), i64::from(matches!(end, End::At(_)))));
+        gauge(
+            encoder,
+            "certificate_usable",
+            "Whether the certificates in a Secret of a control plane can be read and have their keys.",
+            usable,
         )
     }
+}
+
+/// The end of a certificate. One that is unusable comes before all.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum End {
+    /// It cannot be read, or lacks its key.
+    Unusable,
+    /// When it expires.
+    At(Timestamp),
+}
+
+/// When the first certificate among the values of a Secret ends; nothing of a Secret without any.
+fn end(content: &Content) -> Option<End> {
+    match content {
+        Content::Pair(pair) | Content::StoreCertificate { pair, .. } => {
+            let pair = pair.as_ref();
+            Some(pair.map_or(End::Unusable, |pair| End::At(pair.facts.not_after)))
+        }
+        Content::Kubeconfigs(all) => {
+            let ends = all.values().map(|facts| {
+                let facts = facts.as_ref();
+                facts.map_or(End::Unusable, |facts| End::At(facts.facts.not_after))
+            });
+            ends.min()
+        }
+        Content::ServiceAccount(_) | Content::StoreConfig { .. } | Content::Other => None,
+    }
+}
+
+/// How many are ready, and how many are not.
+fn counts(all: impl Iterator<Item = bool>) -> impl Iterator<Item = Series> {
+    let mut counts = BTreeMap::from([(false, 0), (true, 0)]);
+    for ready in all {
+        *counts.entry(ready).or_default() += 1;
+    }
+    let counts = counts.into_iter();
+    counts.map(|(ready, count)| (vec![("ready", ready.to_string())], count))
 }
 
 /// Writes a family. The registry puts `butler_` before every name.
@@ -241,4 +293,77 @@ fn gauge(
         ConstGauge::new(value).encode(family.encode_family(&labels)?)?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use butler_api::keys::{labels, values};
+    use butler_runtime::cache::{AnyStore as _, Delta};
+    use serde_json::Value;
+
+    use super::*;
+    use crate::{secrets::bytes, testing::control_plane_with};
+
+    /// What is asked for by whoever watches a fleet.
+    fn scraped(control_planes: Vec<Value>, stores: Vec<Value>, secrets: Vec<Value>) -> String {
+        let (metrics, caches) = (Metrics::new(), Caches::default());
+        register(&metrics, &caches);
+        register_build(&metrics, "1.2.3");
+        caches
+            .store::<Whole<TenantControlPlane>>()
+            .ingest(Delta::Reset(control_planes));
+        caches
+            .store::<Whole<DataStore>>()
+            .ingest(Delta::Reset(stores));
+        caches.store::<KeptSecret>().ingest(Delta::Reset(secrets));
+        let text = metrics.encode().unwrap();
+        let ours = ["build", "tenant", "data_store", "certificate"];
+        let lines = text.lines().filter(|line| {
+            let mut ours = ours.iter();
+            ours.any(|family| line.starts_with(&format!("butler_{family}")))
+        });
+        lines.collect::<Vec<_>>().join("\n")
+    }
+
+    #[test]
+    fn a_fleet_is_told_in_numbers() {
+        let mut shop = control_plane_with(json!({}));
+        shop.status = serde_json::from_value(json!({
+            "controlPlaneEndpoint": "192.0.2.4:6443",
+            "kubernetesResources": { "version": { "version": "v1.36.3", "status": "Ready" } },
+            "storage": { "driver": "etcd" },
+            "conditions": [{
+                "type": "Ready", "status": "True", "reason": "Ready", "message": "",
+                "lastTransitionTime": "2026-01-01T00:00:00Z",
+            }],
+        }))
+        .unwrap();
+        let store = json!({
+            "metadata": { "name": "gold" },
+            "spec": { "driver": "etcd", "endpoints": ["etcd:2379"] },
+            "status": { "usedBy": ["payments/shop"] },
+        });
+        let broken = json!({
+            "metadata": {
+                "name": "shop-ca", "namespace": "payments", "uid": "1", "resourceVersion": "1",
+                "labels": {
+                    labels::STEWARD_PROJECT: values::STEWARD_PROJECT,
+                    labels::STEWARD_NAME: "shop",
+                    labels::STEWARD_COMPONENT: "ca",
+                },
+            },
+            "data": { "ca.crt": bytes("no certificate") },
+        });
+        insta::assert_snapshot!(scraped(vec![json!(shop)], vec![store], vec![broken]), @r#"
+        butler_build_info{version="1.2.3"} 1
+        butler_tenant_control_plane_info{namespace="payments",name="shop",kubernetes_version="v1.36.3",datastore_driver="etcd",exposure="LoadBalancer",address="192.0.2.4:6443",status="Ready"} 1
+        butler_tenant_control_planes{ready="false"} 0
+        butler_tenant_control_planes{ready="true"} 1
+        butler_data_stores{ready="false"} 1
+        butler_data_stores{ready="true"} 0
+        butler_data_store_ready{name="gold",driver="etcd"} 0
+        butler_data_store_tenants{name="gold",driver="etcd"} 1
+        butler_certificate_usable{namespace="payments",name="shop",secret="shop-ca"} 0
+        "#);
+    }
 }

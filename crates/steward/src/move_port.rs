@@ -23,7 +23,8 @@ pub struct Errand {
 /// What is to be done in stores. The names are those of `DataStore`s.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub enum ErrandTask {
-    /// Copies the whole state, and verifies that all of it arrived. What was there before goes.
+    /// Copies the whole state, and verifies that all of it arrived. From when it begins, the store
+    /// takes no writes of the control plane, until it is opened again or, if the copy fails, by itself.
     Copy {
         /// Where it is.
         from: String,
@@ -31,6 +32,13 @@ pub enum ErrandTask {
         to: String,
         /// What keeps it from being written to meanwhile.
         stillness: Stillness,
+        /// What becomes of state of the control plane that is there already.
+        remains: Remains,
+    },
+    /// Gives back to the control plane's account what it may do.
+    Open {
+        /// Where.
+        store: String,
     },
     /// Takes away, at once, what the control plane's account may do; its state stays.
     Seal {
@@ -44,6 +52,16 @@ pub enum ErrandTask {
         /// Whether the store is itself being deleted: what it does not do it need not do.
         leaving: bool,
     },
+}
+
+/// What becomes of state of a control plane that is in the store to which it moves before it gets there: of an attempt that was cut
+/// off, or of the time before it moved away from there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub enum Remains {
+    /// It goes: what moves is what counts.
+    Go,
+    /// It stays, and is in the way.
+    Stay,
 }
 
 /// Why nobody writes into the state. What was copied under one of these is not used under another.
@@ -64,8 +82,17 @@ pub enum Progress {
     Failing(String),
     /// It cannot succeed, for this reason, and is not tried again.
     Refused(String),
-    /// It is done; of a copy, how many entries arrived.
-    Done(Option<u64>),
+    /// It is done; of a copy, what arrived.
+    Done(Option<Arrival>),
+}
+
+/// What a copy brought to another store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrival {
+    /// How many entries.
+    pub entries: u64,
+    /// How far the store's revisions are behind those that clients may know of the old one; 0 if they are not.
+    pub behind: u64,
 }
 
 /// What is known of the errand of a control plane.

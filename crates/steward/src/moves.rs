@@ -18,7 +18,7 @@ use rand::RngExt as _;
 use tokio::{sync::Semaphore, task::JoinHandle};
 
 use crate::{
-    move_port::{Errand, ErrandState, ErrandTask, Job, MovePort, Progress},
+    move_port::{Arrival, Errand, ErrandState, ErrandTask, Job, MovePort, Progress},
     store::{self, StoreError, StoreErrorKind},
 };
 
@@ -161,7 +161,7 @@ impl Work {
         loop {
             let outcome = self.attempt().await;
             let progress = match outcome {
-                Ok(entries) => Progress::Done(entries),
+                Ok(arrival) => Progress::Done(arrival),
                 Err(error) if is_final(error.kind) => Progress::Refused(error.message),
                 Err(error) => Progress::Failing(error.message),
             };
@@ -180,7 +180,7 @@ impl Work {
         }
     }
 
-    async fn attempt(&self) -> Result<Option<u64>, StoreError> {
+    async fn attempt(&self) -> Result<Option<Arrival>, StoreError> {
         // Closed never; then the limit no longer matters.
         let _place = self.places.acquire().await.ok();
         let Job {
@@ -190,11 +190,13 @@ impl Work {
             target,
         } = &self.job;
         match (&errand.task, target) {
-            (ErrandTask::Copy { .. }, Some(target)) => {
-                store::copy(store, target, grant).await.map(Some)
+            (ErrandTask::Copy { remains, .. }, Some(target)) => {
+                let copied = store::copy(store, target, grant, *remains).await;
+                copied.map(Some)
             }
             // There is nowhere to copy to.
             (ErrandTask::Copy { .. }, None) => Ok(None),
+            (ErrandTask::Open { .. }, _) => store::open(store, grant).await.map(|()| None),
             (ErrandTask::Seal { .. }, _) => store::seal(store, grant).await.map(|()| None),
             (ErrandTask::Clear { leaving, .. }, _) => match store::clear(store, grant).await {
                 Err(error) if *leaving => {

@@ -14,6 +14,7 @@ use k8s_openapi::api::{
     core::v1::{LoadBalancerIngress, Namespace, Secret, Service},
     networking::v1::{Ingress, IngressLoadBalancerStatus},
 };
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -26,6 +27,8 @@ pub struct ServiceFacts {
     pub cluster_ip: Option<String>,
     /// The addresses and names its load balancer has.
     pub balancers: Vec<LoadBalancerIngress>,
+    /// What its load balancer says of it.
+    pub conditions: Vec<Condition>,
 }
 
 impl ServiceFacts {
@@ -48,7 +51,8 @@ impl Projection for ServiceFacts {
 
     fn project(object: Value) -> Result<Self, serde_json::Error> {
         let service: Service = serde_json::from_value(object)?;
-        let balancers = service.status.and_then(|status| status.load_balancer);
+        let status = service.status.unwrap_or_default();
+        let balancers = status.load_balancer;
         let mut balancers = balancers
             .and_then(|found| found.ingress)
             .unwrap_or_default();
@@ -60,13 +64,15 @@ impl Projection for ServiceFacts {
         Ok(Self {
             cluster_ip: cluster_ip.filter(|address| !address.is_empty() && address != "None"),
             balancers,
+            conditions: status.conditions.unwrap_or_default(),
         })
     }
 }
 
 /// The Secrets that say whom pods trust.
-const TRUST: [SecretRole; 4] = [
+const TRUST: [SecretRole; 5] = [
     SecretRole::Authority,
+    SecretRole::FrontProxyAuthority,
     SecretRole::ControllerManagerKubeconfig,
     SecretRole::SchedulerKubeconfig,
     SecretRole::KonnectivityKubeconfig,
@@ -75,6 +81,10 @@ const TRUST: [SecretRole; 4] = [
 /// How the pods of a control plane are doing.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DeploymentFacts {
+    /// UID of the Deployment.
+    pub uid: String,
+    /// Whether it is being deleted, and goes when its pods are gone.
+    pub is_ending: bool,
     /// Generation of the spec.
     pub generation: Option<i64>,
     /// How many pods are wanted.
@@ -137,6 +147,8 @@ impl Projection for DeploymentFacts {
         let mut containers = pod.containers.into_iter();
         let api_server = containers.find(|container| container.name == API_SERVER);
         Ok(Self {
+            uid: deployment.metadata.uid.unwrap_or_default(),
+            is_ending: deployment.metadata.deletion_timestamp.is_some(),
             generation: deployment.metadata.generation,
             wanted: spec.replicas.unwrap_or(1),
             image: api_server.and_then(|container| container.image),

@@ -16,6 +16,7 @@ use butler_runtime::{
     reconciler::Bell,
     shutdown::Shutdown,
 };
+use jiff::SignedDuration;
 
 use crate::{
     admission,
@@ -23,6 +24,7 @@ use crate::{
     kubeconfig_generator::KubeconfigGeneratorReconciler,
     metrics,
     moves::Moves,
+    older_flags::{self, OlderFlags},
     secrets::KeysOnThreads,
     settings::{KINE_IMAGE, Settings},
     steward_control_plane::{
@@ -77,6 +79,13 @@ pub struct Arguments {
     /// How many control planes are worked on at the same time
     #[arg(long, value_name = "COUNT", default_value_t = 8)]
     pub max_concurrent_tcp_reconciles: usize,
+    /// How long one pass over a control plane, data store or kubeconfig generator may take, such as 30s
+    #[arg(long, value_name = "DURATION", default_value = "1m", value_parser = older_flags::pass_deadline)]
+    pub controller_reconcile_timeout: Duration,
+    /// How long before its end a certificate of a control plane is made anew at the latest, such as 24h; usually that is after
+    /// two thirds of its life
+    #[arg(long, value_name = "DURATION", default_value = "24h", value_parser = older_flags::certificate_deadline)]
+    pub certificate_expiration_deadline: SignedDuration,
     /// Kinds of Cluster API's infrastructure, beside those that are known, whose spec.controlPlaneEndpoint is written
     #[arg(long, value_name = "KIND", value_delimiter = ',')]
     pub dynamic_infrastructure_clusters: Vec<String>,
@@ -92,10 +101,15 @@ pub struct Arguments {
     /// The port webhooks are served on
     #[arg(long, value_name = "PORT", default_value_t = 9443)]
     pub webhook_port: u16,
-    /// How the API server reaches the webhooks of a process outside of the cluster; else by the Service
-    /// steward-webhook-service
+    /// The Service by which the API server reaches the webhooks
+    #[arg(long, value_name = "NAME", default_value = WEBHOOK_SERVICE)]
+    pub webhook_service_name: String,
+    /// How the API server reaches the webhooks of a process outside of the cluster, instead of by their Service
     #[arg(long, value_name = "URL")]
     pub webhook_url: Option<String>,
+    /// Flags of the program that Steward takes the place of
+    #[command(flatten)]
+    pub older: OlderFlags,
 }
 
 impl Arguments {
@@ -105,6 +119,8 @@ impl Arguments {
             kine_image: self.kine_image.clone(),
             tunnel_image: self.tunnel_image.clone().filter(|image| !image.is_empty()),
             namespace: self.pod_namespace.clone(),
+            certificate_deadline: self.certificate_expiration_deadline,
+            pass_deadline: self.controller_reconcile_timeout,
         }
     }
 
@@ -131,7 +147,7 @@ impl Arguments {
         let namespace = self.pod_namespace.clone();
         let service = || Reach::Service {
             namespace: namespace.clone(),
-            name: WEBHOOK_SERVICE.to_owned(),
+            name: self.webhook_service_name.clone(),
             port: WEBHOOK_SERVICE_PORT,
         };
         self.enable_webhooks.then(|| WebhookOptions {
@@ -173,19 +189,20 @@ pub fn add(manager: &mut Manager, settings: &Settings, surroundings: Surrounding
         keys: Arc::new(KeysOnThreads),
         bell: surroundings.bell,
     };
-    let many = ControllerSettings {
-        workers,
+    let few = ControllerSettings {
+        deadline: settings.pass_deadline,
         ..ControllerSettings::default()
     };
+    let many = ControllerSettings { workers, ..few };
     manager.add(
         TenantControlPlaneReconciler::new(settings.clone(), ports),
         many,
     );
     manager.add(
         DataStoreReconciler::new(settings.clone(), surroundings.stores, STORE_PERIOD),
-        ControllerSettings::default(),
+        few,
     );
-    manager.add(KubeconfigGeneratorReconciler, ControllerSettings::default());
+    manager.add(KubeconfigGeneratorReconciler, few);
     metrics::register(manager.metrics(), manager.caches());
     manager.review(admission::webhooks(manager.caches(), settings));
 }
@@ -210,8 +227,10 @@ pub async fn run(arguments: Arguments, version: &str, shutdown: Shutdown) -> Res
     let configuration = client::configuration(arguments.kubeconfig.as_deref()).await?;
     let client = client::client(configuration, &component)?;
 
+    arguments.older.explain();
     let settings = arguments.settings();
     let mut manager = Manager::new(client.clone(), component.clone());
+    metrics::register_build(manager.metrics(), version);
     let control_planes = Bell::default();
     let elsewhere = OtherPlaces::new(
         client,
@@ -260,4 +279,79 @@ pub async fn run(arguments: Arguments, version: &str, shutdown: Shutdown) -> Res
     };
     manager.run(options, shutdown).await?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+    use pretty_assertions::assert_eq;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Process {
+        #[command(flatten)]
+        arguments: Arguments,
+    }
+
+    fn read(flags: &[&str]) -> Arguments {
+        let words = std::iter::once(&"steward").chain(flags);
+        Process::try_parse_from(words).unwrap().arguments
+    }
+
+    #[test]
+    fn a_manifest_of_the_older_program_goes_on_working() {
+        let arguments = read(&[
+            "manager",
+            "--health-probe-bind-address=:8081",
+            "--leader-elect",
+            "--metrics-bind-address=:8080",
+            "--tmp-directory=/tmp/steward",
+            "--datastore=default",
+            "--kine-image=rancher/kine:v0.11.10-amd64",
+            "--migrate-image=docker.io/butlerlabs/steward:v1",
+            "--max-concurrent-tcp-reconciles=1",
+            "--pod-namespace=steward-system",
+            "--webhook-service-name=other-webhook-service",
+            "--serviceaccount-name=steward",
+            "--webhook-ca-path=/tmp/k8s-webhook-server/serving-certs/ca.crt",
+            "--controller-reconcile-timeout=30s",
+            "--cache-resync-period=10h0m0s",
+            "--certificate-expiration-deadline=48h0m0s",
+            "--enable-webhooks",
+        ]);
+        let settings = arguments.settings();
+        assert_eq!(settings.pass_deadline, Duration::from_secs(30));
+        assert_eq!(
+            settings.certificate_deadline,
+            SignedDuration::from_hours(48)
+        );
+        let Some(Reach::Service { name, .. }) = arguments.webhooks().map(|webhooks| webhooks.reach)
+        else {
+            panic!("no Service");
+        };
+        assert_eq!(name, "other-webhook-service");
+        let told = arguments.older.without_meaning();
+        let flags: Vec<_> = told.into_iter().map(|(flag, _)| flag).collect();
+        assert_eq!(
+            flags,
+            [
+                "--migrate-image",
+                "--tmp-directory",
+                "--cache-resync-period",
+                "--serviceaccount-name",
+                "--webhook-ca-path",
+            ]
+        );
+    }
+
+    #[test]
+    fn without_flags_nothing_is_said_of_them() {
+        let arguments = read(&[]);
+        assert_eq!(arguments.older, OlderFlags::default());
+        assert_eq!(
+            arguments.settings().pass_deadline,
+            Settings::default().pass_deadline
+        );
+    }
 }

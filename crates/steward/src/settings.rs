@@ -1,9 +1,16 @@
 //! What an operator decides for all control planes at once.
 
+use std::time::Duration;
+
 use butler_api::keys::names;
+use butler_runtime::controller::ControllerSettings;
+use jiff::SignedDuration;
 
 /// The image of kine, unless the operator chose another.
 pub const KINE_IMAGE: &str = "rancher/kine:v0.11.10-amd64";
+
+/// How long before its end a certificate is made anew at the latest, unless the operator chose otherwise.
+pub const CERTIFICATE_DEADLINE: SignedDuration = SignedDuration::from_hours(24);
 
 /// What an operator decides for all control planes at once.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,6 +23,10 @@ pub struct Settings {
     pub tunnel_image: Option<String>,
     /// The namespace of Secrets that a `DataStore` names without one.
     pub namespace: String,
+    /// How long before its end a certificate is made anew at the latest. Usually that was long before.
+    pub certificate_deadline: SignedDuration,
+    /// How long a pass over an object may take.
+    pub pass_deadline: Duration,
 }
 
 impl Default for Settings {
@@ -25,6 +36,8 @@ impl Default for Settings {
             kine_image: KINE_IMAGE.to_owned(),
             tunnel_image: None,
             namespace: names::STEWARD_NAMESPACE.to_owned(),
+            certificate_deadline: CERTIFICATE_DEADLINE,
+            pass_deadline: ControllerSettings::default().deadline,
         }
     }
 }

@@ -201,6 +201,15 @@ impl ApiServer for Memory {
             Ok(())
         })
     }
+
+    fn delete_after_dependents<'a>(
+        &'a self,
+        kind: &'a Kind,
+        key: &'a ObjectKey,
+        preconditions: Preconditions,
+    ) -> Answer<'a, ()> {
+        self.delete(kind, key, preconditions)
+    }
 }
 
 /// The same key for everybody: making one takes long.
@@ -222,6 +231,7 @@ pub(crate) fn service_at(address: &str) -> ServiceFacts {
             ip: Some(address.to_owned()),
             ..LoadBalancerIngress::default()
         }],
+        conditions: Vec::new(),
     }
 }
 

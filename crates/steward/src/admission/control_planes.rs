@@ -5,6 +5,7 @@ use std::{collections::BTreeSet, sync::Arc};
 use butler_api::{
     net::parse_address,
     steward::{data_store::DataStore, tenant_control_plane::TenantControlPlane},
+    version::rules,
 };
 use butler_runtime::{
     admission::{Denial, Review, Validate, Verdict, Warning},
@@ -18,8 +19,7 @@ use super::pods;
 use crate::{
     addresses::{networks, public_host},
     settings::Settings,
-    tenant_control_plane::{touches, watched_stores},
-    version_rules,
+    tenant_control_plane::{overrides_of, touches, watched_stores},
 };
 
 /// Longest name of a control plane: that of a label.
@@ -170,7 +170,7 @@ fn version(control_plane: &TenantControlPlane, old: Option<&TenantControlPlane>)
     let checks = [asked.clone(), running.or(asked)];
     let refused = checks
         .into_iter()
-        .find_map(|from| version_rules::check(from.as_deref(), wanted).err());
+        .find_map(|from| rules::check(from.as_deref(), wanted).err());
     refused.map(|refusal| Denial::new("spec.kubernetes.version", refusal.to_string()))
 }
 
@@ -181,13 +181,16 @@ fn overrides(control_plane: &TenantControlPlane, old: Option<&TenantControlPlane
         let status = old.status.as_ref();
         status.is_some_and(|status| status.storage.is_some())
     });
-    if placed
-        .is_some_and(|old| old.spec.data_store_overrides != control_plane.spec.data_store_overrides)
-    {
+    let wished = &control_plane.spec.data_store_overrides;
+    // What slipped through may be left as it is while something else is changed, and may be set back.
+    let allowed = |old: &TenantControlPlane| {
+        *wished == old.spec.data_store_overrides || wished == overrides_of(old)
+    };
+    if placed.is_some_and(|old| !allowed(old)) {
         let rule = "cannot be changed any more: what is kept in a store would be left behind in it";
         denials.push(Denial::new("spec.dataStoreOverrides", rule));
     }
-    for wish in &control_plane.spec.data_store_overrides {
+    for wish in wished {
         if !wish.resource.contains('/') {
             let rule = format!(
                 "{:?} is no resource; write <group>/<resource>, such as /events",

@@ -13,6 +13,7 @@ use crate::{
     addresses::{konnectivity_host, public_host},
     names::Names,
     projections::{tls_route, traefik_route},
+    tunnel::has_a_name_of_its_own,
 };
 
 /// Traefik's entry point for TLS.
@@ -41,6 +42,14 @@ fn wished(
     ((controller == IngressControllerType::Traefik) == traefik).then_some((ingress, host))
 }
 
+/// The name by which agents reach the reverse tunnel and its port, if there is one and connections to it can be told from those to
+/// the API server.
+fn tunnel_host(control_plane: &TenantControlPlane, host: &str) -> Option<(String, i32)> {
+    let tunnel = control_plane.spec.addons.konnectivity.as_ref()?;
+    let is_told_apart = has_a_name_of_its_own(control_plane);
+    is_told_apart.then(|| (konnectivity_host(host), tunnel.server.port))
+}
+
 /// The Ingress, where the control plane has one of Kubernetes' own kind.
 pub fn ingress(control_plane: &TenantControlPlane, names: &Names) -> Option<Manifest> {
     let (wished, host) = wished(control_plane, false)?;
@@ -51,14 +60,21 @@ pub fn ingress(control_plane: &TenantControlPlane, names: &Names) -> Option<Mani
         // What the user writes is meant.
         entry.or_insert_with(|| value.to_owned());
     }
-    let backend = json!({ "service": { "name": names.name(), "port": { "name": API_SERVER } } });
-    let mut spec = json!({
-        "rules": [{
+    // By number: an Ingress takes names of ports of at most 15 characters, a Service has longer ones.
+    let rule = |host: &str, port: i32| {
+        let backend = json!({ "service": { "name": names.name(), "port": { "number": port } } });
+        json!({
             "host": host,
             "http": { "paths": [{ "path": "/", "pathType": "Prefix", "backend": backend }] },
-        }],
-        "tls": [{ "hosts": [host] }],
-    });
+        })
+    };
+    let port = control_plane.spec.network_profile.port;
+    let (mut rules, mut hosts) = (vec![rule(&host, port)], vec![host.clone()]);
+    if let Some((tunnel, port)) = tunnel_host(control_plane, &host) {
+        rules.push(rule(&tunnel, port));
+        hosts.push(tunnel);
+    }
+    let mut spec = json!({ "rules": rules, "tls": [{ "hosts": hosts }] });
     if let Some(class) = &wished.ingress_class_name {
         spec["ingressClassName"] = class.clone().into();
     }
@@ -78,10 +94,9 @@ pub fn traefik(control_plane: &TenantControlPlane, names: &Names) -> Option<Mani
         })
     };
     let mut routes = vec![route(&host, API_SERVER)];
-    let tunnel = konnectivity_host(&host);
-    if control_plane.spec.addons.konnectivity.is_some() && tunnel != host {
-        routes.push(route(&tunnel, KONNECTIVITY_SERVER));
-    }
+    routes.extend(
+        tunnel_host(control_plane, &host).map(|(tunnel, _)| route(&tunnel, KONNECTIVITY_SERVER)),
+    );
     let metadata = names.metadata(names.name(), "ingress", wished.additional_metadata.as_ref());
     let body = json!({
         "metadata": metadata,
@@ -221,12 +236,23 @@ mod tests {
                       service:
                         name: shop
                         port:
-                          name: kube-apiserver
+                          number: 6443
+                    path: /
+                    pathType: Prefix
+            - host: shop.konnectivity.example.com
+              http:
+                paths:
+                  - backend:
+                      service:
+                        name: shop
+                        port:
+                          number: 8132
                     path: /
                     pathType: Prefix
           tls:
             - hosts:
                 - shop.k8s.example.com
+                - shop.konnectivity.example.com
         "#);
         assert_eq!(traefik(&tcp, &names), None);
     }

@@ -4,6 +4,7 @@
 mod budget;
 mod egress;
 mod exposure;
+mod features;
 mod pods;
 mod service;
 
@@ -22,6 +23,7 @@ use crate::{
 pub use budget::budget;
 pub use egress::egress_configuration;
 pub use exposure::{ingress, routes, traefik};
+pub use features::shortfalls;
 pub(crate) use pods::merge_arguments;
 pub use pods::{api_server_image, deployment, mounted, reserved_volumes};
 pub use service::service;

@@ -105,11 +105,29 @@ impl DataStoreReconciler {
 }
 
 /// The control planes that use a store, or want to.
-pub(crate) fn users(caches: &Caches, store: &str, settings: &Settings) -> Vec<ObjectKey> {
+fn users(caches: &Caches, store: &str, settings: &Settings) -> Vec<ObjectKey> {
+    users_where(caches, store, settings, |_| true)
+}
+
+/// Those of them that are there to stay. One that is being deleted may wait for the store itself: whether it answers once more,
+/// or is given up.
+pub(crate) fn staying_users(caches: &Caches, store: &str, settings: &Settings) -> Vec<ObjectKey> {
+    users_where(caches, store, settings, |user| {
+        user.metadata.deletion_timestamp.is_none()
+    })
+}
+
+fn users_where(
+    caches: &Caches,
+    store: &str,
+    settings: &Settings,
+    is_meant: impl Fn(&TenantControlPlane) -> bool,
+) -> Vec<ObjectKey> {
     let all = caches.store::<Whole<TenantControlPlane>>().list();
     let using = all.iter().filter(|found| {
-        let used = used_stores(&found.value.0, settings);
-        used.iter().any(|used| used == store)
+        let control_plane = &found.value.0;
+        let used = used_stores(control_plane, settings);
+        is_meant(control_plane) && used.iter().any(|used| used == store)
     });
     using.map(|found| found.facts.key.clone()).collect()
 }
@@ -167,6 +185,13 @@ impl Reconciler for DataStoreReconciler {
         now: Timestamp,
     ) -> Plan<DataStoreStatus, Effect> {
         plan::plan(store, world, self.period, now)
+    }
+
+    /// A question changes nothing, and is due after every restart.
+    fn leaves_a_mark(&self, effect: &Effect) -> bool {
+        match effect {
+            Effect::Ask { .. } => false,
+        }
     }
 
     async fn perform(

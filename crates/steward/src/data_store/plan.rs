@@ -6,6 +6,7 @@ use butler_api::{
     conditions::{reasons, types},
     steward::data_store::{DataStore, DataStoreStatus},
 };
+use butler_pki::inspect;
 use butler_runtime::{
     conditions::{Answer, Conditions, Finding},
     object::ObjectKey,
@@ -14,7 +15,10 @@ use butler_runtime::{
 use jiff::{SignedDuration, Timestamp};
 
 use super::{Effect, Health, World};
-use crate::store::{StoreErrorKind, StoreFacts};
+use crate::{
+    secrets::authority_renewal,
+    store::{StoreErrorKind, StoreFacts},
+};
 
 /// How soon a look follows a question.
 const AFTER_ASKING: Duration = Duration::from_millis(1);
@@ -57,7 +61,7 @@ pub(super) fn plan(
             } else {
                 ready(world, health)
             };
-            said.tell(types::DATA_STORE_VALIDATED, validated(world))
+            said.tell(types::DATA_STORE_VALIDATED, validated(world, now))
                 .tell(types::READY, ready)
                 .finish()
         };
@@ -69,7 +73,7 @@ pub(super) fn plan(
     let notes = if is_deleted {
         Vec::new()
     } else {
-        warnings(world, health)
+        warnings(world, health, now)
     };
     Plan {
         effects: question.into_iter().collect(),
@@ -112,11 +116,26 @@ fn question(
     })
 }
 
-fn validated(world: &World) -> Finding {
+fn validated(world: &World, now: Timestamp) -> Finding {
     match &world.facts {
-        Ok(_) => Finding::new(true, reasons::READY, "all that it refers to is there"),
+        Ok(facts) => ending_of(facts, now).unwrap_or_else(|| {
+            Finding::new(true, reasons::READY, "all that it refers to is there")
+        }),
         Err(problem) => Finding::new(false, reasons::CREDENTIALS_INVALID, problem.clone()),
     }
+}
+
+/// That the authority of the store ends before long. Its owner replaces it: nobody here knows whom else it serves.
+fn ending_of(facts: &StoreFacts, now: Timestamp) -> Option<Finding> {
+    let authority = inspect(facts.authority_pem.as_ref()?).ok()?;
+    let told = || {
+        let message = format!(
+            "the certificate authority of the store ends at {}, and every control plane in it stops then; replace it in time: first have both trusted (tlsConfig.certificateAuthority with the next one after the one that signs), then let the next one sign",
+            authority.not_after
+        );
+        Finding::new(true, reasons::AUTHORITY_ENDS, message)
+    };
+    (authority_renewal(&authority) <= now).then(told)
 }
 
 fn ready(world: &World, health: Option<&Health>) -> Finding {
@@ -167,11 +186,14 @@ fn blocked(users: &[ObjectKey]) -> Finding {
     Finding::new(false, reasons::DELETION_BLOCKED, message)
 }
 
-fn warnings(world: &World, health: Option<&Health>) -> Vec<Note> {
+fn warnings(world: &World, health: Option<&Health>, now: Timestamp) -> Vec<Note> {
     let ready = ready(world, health);
-    let bad = ready.answer == Answer::False;
-    bad.then(|| Note::warning(ready.reason, ready.message))
-        .into_iter()
+    let bad = Some(ready).filter(|ready| ready.answer == Answer::False);
+    let ending = world.facts.as_ref().ok();
+    let ending = ending.and_then(|facts| ending_of(facts, now));
+    let findings = bad.into_iter().chain(ending);
+    findings
+        .map(|finding| Note::warning(finding.reason, finding.message))
         .collect()
 }
 

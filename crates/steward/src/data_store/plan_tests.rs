@@ -1,4 +1,5 @@
 use butler_api::steward::data_store::DataStoreDriver;
+use butler_pki::{Authority, Validity};
 use pretty_assertions::assert_eq;
 use serde_json::json;
 
@@ -122,4 +123,24 @@ fn a_store_that_nobody_uses_goes() {
         ..world()
     };
     assert_eq!(plan(&deleted(), &world, PERIOD, now()).next, Next::Done);
+}
+
+#[test]
+fn the_end_of_a_stores_authority_is_told_in_time() {
+    let life = SignedDuration::from_hours(24 * 3650);
+    let authority = Authority::new("stores", Validity::starting(now(), life)).unwrap();
+    let mut world = answered(Ok(()));
+    let facts = world.facts.as_mut().unwrap();
+    facts.authority_pem = Some(authority.certificate_pem().to_owned());
+    let validated = |days: i64| {
+        let later = now() + SignedDuration::from_hours(24 * days);
+        let mut world = world.clone();
+        world.health.as_mut().unwrap().at = later;
+        let plan = plan(&store(), &world, PERIOD, later);
+        let condition = plan.status.conditions[0].clone();
+        assert_eq!(condition.status, "True", "it still works");
+        (condition.reason, plan.notes.len())
+    };
+    assert_eq!(validated(3194), ("Ready".to_owned(), 0));
+    assert_eq!(validated(3196), ("AuthorityEnds".to_owned(), 1));
 }

@@ -4,10 +4,12 @@
 //! |---|---|
 //! | reconciles | `KubeconfigGenerator` |
 //! | watches | `TenantControlPlane`s, Namespaces (labels), Secrets with Steward's label |
-//! | writes | one Secret for each selected control plane, which goes with the control plane; the finalizer is held while any of them exists |
+//! | reads | a Secret of the wanted name that no cache knows, before it is made: somebody else's carries no label of ours |
+//! | writes | one Secret for each selected control plane, which goes with the generator and when the control plane is not selected any more; the finalizer is held while any of them is known |
 //! | conditions | `Ready` (every selected control plane has its kubeconfig) |
 
 mod observe;
+mod ownership;
 mod perform;
 mod plan;
 
@@ -32,7 +34,7 @@ use serde::Serialize;
 use crate::{
     names::SecretRole,
     projections::NamespaceLabels,
-    secrets::{Guard, KeptSecret, KubeconfigWish},
+    secrets::{Borrower, Guard, KeptSecret},
 };
 
 pub use observe::{Target, World};
@@ -46,8 +48,8 @@ pub enum Effect {
         control_plane: ObjectKey,
         /// Why.
         reason: String,
-        /// For whom.
-        wish: KubeconfigWish,
+        /// For whom, and for how long.
+        borrower: Borrower,
         /// Over what it may be written.
         guard: Guard,
         /// When.
@@ -59,6 +61,8 @@ pub enum Effect {
         key: ObjectKey,
         /// Its UID.
         uid: String,
+        /// The version that was judged: in another it may be somebody else's.
+        resource_version: String,
     },
 }
 
@@ -79,18 +83,14 @@ impl Reconciler for KubeconfigGeneratorReconciler {
         sources.reads::<Whole<TenantControlPlane>>(|_, generators| generators.keys());
         sources.reads::<NamespaceLabels>(|_, generators| generators.keys());
         sources.reads::<KeptSecret>(|secret, generators| {
-            let secret = &secret.value;
-            match (&secret.generator, secret.role) {
-                (Some(name), _) => {
-                    let key = ObjectKey::cluster(name);
-                    generators.get(&key).map(|_| key).into_iter().collect()
-                }
-                // What kubeconfigs are made from.
-                (None, Some(SecretRole::Authority | SecretRole::AdminKubeconfig)) => {
-                    generators.keys()
-                }
-                (None, _) => Vec::new(),
-            }
+            let source = matches!(
+                secret.value.role,
+                Some(SecretRole::Authority | SecretRole::AdminKubeconfig)
+            );
+            // What kubeconfigs are made from concerns everybody; of the others, a name concerns whoever may want it.
+            generators.keys_where(|generator| {
+                source || may_be_of(&secret.facts.key, &generator.facts.key.name)
+            })
         });
     }
 
@@ -111,7 +111,7 @@ impl Reconciler for KubeconfigGeneratorReconciler {
         generator: &KubeconfigGenerator,
         context: &Context,
     ) -> Result<World, Failure> {
-        Ok(observe::observe(generator, context))
+        observe::observe(generator, context).await
     }
 
     fn plan(
@@ -139,4 +139,10 @@ pub(crate) fn secret_of(control_plane: &ObjectKey, generator: &str) -> ObjectKey
         namespace: control_plane.namespace.clone(),
         name: format!("{}-{generator}", control_plane.name),
     }
+}
+
+/// Whether a generator makes, or would like to make, a Secret of this name for some control plane.
+fn may_be_of(secret: &ObjectKey, generator: &str) -> bool {
+    let control_plane = secret.name.strip_suffix(generator);
+    control_plane.is_some_and(|control_plane| control_plane.ends_with('-'))
 }

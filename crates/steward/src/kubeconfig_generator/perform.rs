@@ -2,13 +2,13 @@
 
 use butler_api::{
     conditions::reasons,
-    keys::{annotations, labels, secret_keys, values},
+    keys::{annotations, groups, labels, secret_keys, values},
     steward::{
         kubeconfig_generator::KubeconfigGenerator, tenant_control_plane::TenantControlPlane,
     },
 };
 use butler_runtime::{
-    api_server::{Cause, Preconditions},
+    api_server::Preconditions,
     cache::Whole,
     failure::{Class, Failure},
     object::ObjectKey,
@@ -20,10 +20,10 @@ use serde_json::{Value, json};
 
 use super::{Effect, secret_of};
 use crate::{
-    names::{Names, SecretRole},
+    names::Names,
     secrets::{
-        Data, Guard, KubeconfigWish, LEAF_LIFE, bytes, checksum, client_of, load, overtaken,
-        render, replace, secret_kind,
+        Borrower, Data, Guard, bytes, checksum, overtaken, replace, secret_kind,
+        short_lived_kubeconfig,
     },
 };
 
@@ -38,15 +38,19 @@ pub(super) async fn perform(
     match effect {
         Effect::Make {
             control_plane,
-            wish,
+            borrower,
             guard,
             at,
             ..
-        } => make(generator, control_plane, wish, guard, *at, context).await,
-        Effect::Remove { key, uid } => {
+        } => make(generator, control_plane, borrower, guard, *at, context).await,
+        Effect::Remove {
+            key,
+            uid,
+            resource_version,
+        } => {
             let preconditions = Preconditions {
                 uid: Some(uid.clone()),
-                resource_version: None,
+                resource_version: Some(resource_version.clone()),
             };
             let removed = context
                 .api()
@@ -60,7 +64,7 @@ pub(super) async fn perform(
 async fn make(
     generator: &KubeconfigGenerator,
     control_plane: &ObjectKey,
-    wish: &KubeconfigWish,
+    borrower: &Borrower,
     guard: &Guard,
     at: Timestamp,
     context: &Context,
@@ -75,30 +79,19 @@ async fn make(
             message: format!("the TenantControlPlane {control_plane} is gone"),
         });
     };
-    let names = Names::of(&found.value.0);
+    let control_plane = &found.value.0;
+    let names = Names::of(control_plane);
     let api = context.api();
-    let authority = load(&names, SecretRole::Authority, api).await?;
-    let name = generator.name_any();
-    let key = secret_of(control_plane, &name);
-    let server = wish
-        .servers
-        .first()
-        .map_or("", |(_, server)| server.as_str());
-    let text = client_of(wish, &authority, at, LEAF_LIFE)
-        .and_then(|client| render(names.name(), &name, server, &authority, &client));
-    let text = text.map_err(|error| {
-        let message = format!("could not make the kubeconfig {key}: {error}");
-        Failure::retry(error.reason(), message)
-    })?;
+    let text = short_lived_kubeconfig(control_plane, borrower, at, api).await?;
     let data = Data::from([(secret_keys::VALUE.to_owned(), bytes(text.expose()))]);
-    let mut body = body(&names, &name, &key, &data);
+    let key = secret_of(&names.itself(), &generator.name_any());
+    let mut body = body(&names, generator, &key, &data);
+    let end = borrower.end(at).to_string();
+    body["metadata"]["annotations"][annotations::STEWARD_EXPIRATION] = end.into();
     match guard {
         Guard::Absent => {
             let created = api.create(&secret_kind(), &key, body).await;
-            created.map(drop).map_err(|error| match error.cause {
-                Cause::AlreadyExists => taken(&key),
-                _ => error.into(),
-            })
+            created.map(drop).map_err(|error| overtaken(error, &key))
         }
         Guard::Version { .. } => {
             body["metadata"]["annotations"][annotations::STEWARD_ROTATE] = at.to_string().into();
@@ -107,19 +100,24 @@ async fn make(
     }
 }
 
-fn body(names: &Names, generator: &str, key: &ObjectKey, data: &Data) -> Value {
+fn body(names: &Names, generator: &KubeconfigGenerator, key: &ObjectKey, data: &Data) -> Value {
     let mut metadata = names.metadata(&key.name, COMPONENT, None);
-    metadata["labels"][labels::STEWARD_MANAGED_BY] = generator.into();
+    metadata["ownerReferences"] = json!([owner_reference(generator)]);
+    metadata["labels"][labels::STEWARD_MANAGED_BY] = generator.name_any().into();
     metadata["labels"][labels::STEWARD_MANAGED_FOR] = names.name().into();
     metadata["labels"][labels::STEWARD_CERTIFICATE_LIFECYCLE] = values::LIFECYCLE_KUBECONFIG.into();
     metadata["annotations"] = json!({ annotations::STEWARD_CHECKSUM: checksum(data) });
     json!({ "apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data })
 }
 
-/// Either the cache is about to show it, or it is somebody else's; in both cases it is not ours to write.
-fn taken(key: &ObjectKey) -> Failure {
-    Failure::retry(
-        reasons::NAME_TAKEN,
-        format!("the Secret {key} exists and is somebody else's; rename or remove it"),
-    )
+/// The generator alone owns its Secrets: what is made by somebody who has not heard yet that it is gone, Kubernetes collects. With a
+/// second owner it would not. What was made for a control plane that is gone, the generator removes.
+fn owner_reference(generator: &KubeconfigGenerator) -> Value {
+    json!({
+        "apiVersion": groups::STEWARD_API_VERSION,
+        "kind": "KubeconfigGenerator",
+        "name": generator.name_any(),
+        "uid": generator.metadata.uid,
+        "controller": true,
+    })
 }

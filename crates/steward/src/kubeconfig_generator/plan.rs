@@ -11,21 +11,31 @@ use butler_runtime::{
     plan::{Next, Plan},
 };
 use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::ResourceExt;
 
 use super::{
     Effect,
     observe::{Target, World},
+    ownership,
 };
-use crate::secrets::{Content, Guard, Seen, check_kubeconfigs};
+use crate::secrets::{Borrower, Content, Guard, Loan, Pair, Seen, check_loan};
+
+/// How often a Secret that is somebody else's is looked at again: without our label, nothing tells when it goes.
+const TAKEN_PERIOD: SignedDuration = SignedDuration::from_mins(15);
 
 /// What becomes of one kubeconfig.
 enum Judgement {
-    /// It stays until then.
-    Good(Timestamp),
-    /// It is made, or made anew.
+    /// It stays.
+    Good(Loan),
+    /// It is made anew in good time.
+    Renew(Loan, Effect),
+    /// It is made, or made anew because it is of no use.
     Make(Effect),
     /// It cannot be made.
     Impossible(String),
+    /// Its Secret is not the generator's.
+    Taken(String),
 }
 
 pub(super) fn plan(
@@ -33,14 +43,12 @@ pub(super) fn plan(
     world: &World,
     now: Timestamp,
 ) -> Plan<KubeconfigGeneratorStatus, Effect> {
+    let name = generator.name_any();
     let before = generator.status.clone().unwrap_or_default();
-    let remove = |seen: &Seen| Effect::Remove {
-        key: seen.facts.key.clone(),
-        uid: seen.facts.uid.clone(),
-    };
     if generator.metadata.deletion_timestamp.is_some() {
         let targets = world.targets.iter().flatten();
-        let made = targets.filter_map(|target| target.secret.as_ref());
+        let found = targets.filter_map(|target| target.secret.as_ref());
+        let made = found.filter(|seen| ownership::made_for(seen, &name).is_some());
         let effects: Vec<_> = made.chain(&world.leftovers).map(remove).collect();
         return Plan {
             effects,
@@ -50,7 +58,7 @@ pub(super) fn plan(
     }
     let mut status = KubeconfigGeneratorStatus::default();
     let mut effects: Vec<_> = world.leftovers.iter().map(remove).collect();
-    let mut renewal = None;
+    let mut look = None;
     let ready = match &world.targets {
         // What cannot be read selects nothing, and takes nothing away.
         Err(problem) => {
@@ -58,30 +66,24 @@ pub(super) fn plan(
             Finding::new(false, reasons::VALIDATION_FAILED, problem.clone())
         }
         Ok(targets) => {
+            let mut taken = false;
             for target in targets {
-                status.resources += 1;
-                match judge(target, now) {
-                    Judgement::Good(until) => {
-                        status.available_resources += 1;
-                        renewal = renewal.into_iter().chain([until]).min();
-                    }
-                    Judgement::Make(effect) => effects.push(effect),
-                    Judgement::Impossible(message) => status.errors.push(GenerationError {
-                        resource: target.control_plane.to_string(),
-                        message,
-                    }),
+                let judgement = judge(target, &name, now);
+                look = earlier(look, again(&judgement, now));
+                taken |= matches!(judgement, Judgement::Taken(_));
+                count(&mut status, target, &judgement);
+                if let Judgement::Renew(_, effect) | Judgement::Make(effect) = judgement {
+                    effects.push(effect);
                 }
             }
-            summary(&status)
+            summary(&status, taken)
         }
     };
     status.conditions = Conditions::since(&before.conditions, generator.metadata.generation, now)
         .tell(types::READY, ready)
         .finish();
-    let next = renewal.map_or(Next::AwaitChange, |renewal| {
-        let wait = renewal
-            .duration_since(now)
-            .max(SignedDuration::from_secs(1));
+    let next = look.map_or(Next::AwaitChange, |look| {
+        let wait = look.duration_since(now).max(SignedDuration::from_secs(1));
         wait.try_into().map_or(Next::AwaitChange, Next::After)
     });
     Plan {
@@ -91,7 +93,47 @@ pub(super) fn plan(
     }
 }
 
-fn summary(status: &KubeconfigGeneratorStatus) -> Finding {
+fn remove(seen: &Seen) -> Effect {
+    Effect::Remove {
+        key: seen.facts.key.clone(),
+        uid: seen.facts.uid.clone(),
+        resource_version: seen.facts.resource_version.clone(),
+    }
+}
+
+fn earlier(one: Option<Timestamp>, other: Option<Timestamp>) -> Option<Timestamp> {
+    one.into_iter().chain(other).min()
+}
+
+/// When to look again although nothing tells us to.
+fn again(judgement: &Judgement, now: Timestamp) -> Option<Timestamp> {
+    match judgement {
+        Judgement::Good(loan) => Some(loan.renewal),
+        Judgement::Taken(_) => now.checked_add(TAKEN_PERIOD).ok(),
+        // What is made now is seen when it is there, and what it waits for is watched.
+        Judgement::Renew(..) | Judgement::Make(_) | Judgement::Impossible(_) => None,
+    }
+}
+
+fn count(status: &mut KubeconfigGeneratorStatus, target: &Target, judgement: &Judgement) {
+    status.resources += 1;
+    match judgement {
+        Judgement::Good(loan) | Judgement::Renew(loan, _) => {
+            status.available_resources += 1;
+            let before = status.earliest_expiration.take().map(|Time(time)| time);
+            status.earliest_expiration = earlier(before, Some(loan.end)).map(Time);
+        }
+        Judgement::Make(_) => {}
+        Judgement::Impossible(message) | Judgement::Taken(message) => {
+            status.errors.push(GenerationError {
+                resource: target.control_plane.to_string(),
+                message: message.clone(),
+            });
+        }
+    }
+}
+
+fn summary(status: &KubeconfigGeneratorStatus, taken: bool) -> Finding {
     if status.available_resources == status.resources {
         return Finding::new(
             true,
@@ -103,7 +145,9 @@ fn summary(status: &KubeconfigGeneratorStatus) -> Finding {
         "{} of {} control planes have their kubeconfig",
         status.available_resources, status.resources
     );
-    let reason = if status.errors.is_empty() {
+    let reason = if taken {
+        reasons::NAME_TAKEN
+    } else if status.errors.is_empty() {
         reasons::CREATING
     } else {
         reasons::WAITING_FOR_DEPENDENCIES
@@ -111,30 +155,47 @@ fn summary(status: &KubeconfigGeneratorStatus) -> Finding {
     Finding::new(false, reason, message)
 }
 
-fn judge(target: &Target, now: Timestamp) -> Judgement {
-    let (wish, authority) = match (&target.wish, &target.authority) {
-        (Ok(wish), Ok(authority)) => (wish, authority),
+fn judge(target: &Target, generator: &str, now: Timestamp) -> Judgement {
+    if let Some(message) = ownership::taken(target, generator) {
+        return Judgement::Taken(message);
+    }
+    let (borrower, authority) = match (&target.borrower, &target.authority) {
+        (Ok(borrower), Ok(authority)) => (borrower, authority),
         (Err(problem), _) | (_, Err(problem)) => return Judgement::Impossible(problem.clone()),
     };
-    let found = match target.secret.as_ref().map(|seen| &seen.value) {
-        None => Err("is missing".to_owned()),
-        Some(secret) if secret.rotate => Err("is asked to be replaced".to_owned()),
-        Some(secret) => match &secret.content {
-            Content::Kubeconfigs(found) => {
-                check_kubeconfigs(std::slice::from_ref(wish), found, authority, now)
-            }
-            _ => Err("holds something else".to_owned()),
-        },
+    let make = |reason| Effect::Make {
+        control_plane: target.control_plane.clone(),
+        reason,
+        borrower: borrower.clone(),
+        guard: target.secret.as_ref().map_or(Guard::Absent, Guard::from),
+        at: now,
     };
-    match found {
-        Ok(until) => Judgement::Good(until),
-        Err(reason) => Judgement::Make(Effect::Make {
-            control_plane: target.control_plane.clone(),
-            reason,
-            wish: wish.clone(),
-            guard: target.secret.as_ref().map_or(Guard::Absent, Guard::from),
-            at: now,
-        }),
+    match check(target, borrower, authority, now) {
+        Ok(loan) if now < loan.renewal => Judgement::Good(loan),
+        Ok(loan) => {
+            let reason = format!("is due for renewal: it expires at {}", loan.end);
+            Judgement::Renew(loan, make(reason))
+        }
+        Err(reason) => Judgement::Make(make(reason)),
+    }
+}
+
+/// Whether the kubeconfig that is there can be used; else what is wrong with it, in words that follow the Secret's name.
+fn check(
+    target: &Target,
+    borrower: &Borrower,
+    authority: &Pair,
+    now: Timestamp,
+) -> Result<Loan, String> {
+    let Some(seen) = &target.secret else {
+        return Err("is missing".to_owned());
+    };
+    match &seen.value.content {
+        _ if seen.value.rotate => Err("is asked to be replaced".to_owned()),
+        // Without Steward's labels nothing would tell of changes.
+        _ if seen.value.tenant != target.control_plane => Err("lacks labels".to_owned()),
+        Content::Kubeconfigs(found) => check_loan(borrower, found, authority, now),
+        _ => Err("holds something else".to_owned()),
     }
 }
 

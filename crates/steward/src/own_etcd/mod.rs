@@ -27,7 +27,7 @@ use kube::Client;
 use steward_datastore::{ClientCertificate, Connection, Endpoint, EtcdStore, Store as _, Tls};
 
 pub use error::Error;
-pub use plan::{Found, Order, Part, Reason, Refusal, Wish, plan};
+pub use plan::{Ending, Found, Order, Part, Reason, Refusal, Wish, endings, plan};
 use vault::Vault;
 
 /// The component's name: its user agent.
@@ -156,8 +156,12 @@ pub async fn certificates(arguments: &CertificatesArguments, client: &Client) ->
     loop {
         let now = Timestamp::now();
         let contents = vault.open(OF_MEMBERS).await?;
-        let orders = plan(&wish, &contents.found(), now)?;
+        let found = contents.found();
+        let orders = plan(&wish, &found, now)?;
         if orders.is_empty() {
+            for ending in endings(&wish, &found, now) {
+                tracing::warn!(store = name, "{ending}");
+            }
             tracing::info!(store = name, "the certificates of the members are good");
             return Ok(());
         }

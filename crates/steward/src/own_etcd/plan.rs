@@ -8,7 +8,7 @@ use std::{
 use butler_pki::{LifeFraction, is_issued_by, renewal_due};
 use jiff::Timestamp;
 
-use crate::secrets::Pair;
+use crate::secrets::{Pair, authority_renewal};
 
 /// One of the Secrets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -179,6 +179,39 @@ pub fn plan(
         orders.extend(needed);
     }
     Ok(orders)
+}
+
+/// An authority that ends before long. It is not replaced here: members learn of another one only when they start, and control
+/// planes must know both before the next one signs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ending {
+    /// The Secret.
+    pub secret: String,
+    /// When it ends.
+    pub end: Timestamp,
+}
+
+impl fmt::Display for Ending {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            formatter,
+            "the authority in the Secret {} ends at {}, and nothing in the store works after that; replace it before: docs/architecture/steward.md, \"The authority of a data store\", has the steps",
+            self.secret, self.end
+        )
+    }
+}
+
+/// The authorities that end before long.
+pub fn endings(wish: &Wish, found: &BTreeMap<Part, Found>, now: Timestamp) -> Vec<Ending> {
+    let authorities = found.iter().filter(|(part, _)| part.issuer().is_none());
+    let ending = authorities.filter_map(|(part, found)| match found {
+        Found::Usable { pair, .. } if authority_renewal(&pair.facts) <= now => Some(Ending {
+            secret: part.secret(&wish.store),
+            end: pair.facts.not_after,
+        }),
+        _ => None,
+    });
+    ending.collect()
 }
 
 /// Whether there is no authority. One that is there is kept: all certificates of tenants hang on it.

@@ -193,3 +193,19 @@ fn the_administrator_is_the_user_root_and_reachable_nowhere() {
         [(Part::Administrator, Reason::Missing)]
     );
 }
+
+#[test]
+fn the_end_of_an_authority_is_told_more_than_a_year_before() {
+    let wish = wish();
+    let found = complete(&wish);
+    // They live for 3650 days, and are told of 455 days before their end.
+    assert_eq!(endings(&wish, &found, after_days(3194)), []);
+    let told = endings(&wish, &found, after_days(3196));
+    let secrets: Vec<_> = told.iter().map(|ending| ending.secret.as_str()).collect();
+    assert_eq!(secrets, ["steward-etcd-ca", "steward-etcd-peer-ca"]);
+    let words = told[0].to_string();
+    assert!(
+        words.contains("2035-12-30") && words.contains("replace it before"),
+        "{words}"
+    );
+}

@@ -13,7 +13,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::{
     content::{self, Data, KubeconfigFacts, Pair},
-    order::Guard,
+    order::{Guard, authority_of},
     rotation::{self, RETIRE, RotationFacts},
 };
 use crate::{names::SecretRole, store::config_keys};
@@ -33,6 +33,8 @@ pub struct KeptSecret {
     pub role: Option<SecretRole>,
     /// The `KubeconfigGenerator` it was made for, if any.
     pub generator: Option<String>,
+    /// The name of the control plane that the generator made it for, if any.
+    pub generated_for: Option<String>,
     /// Fingerprint of its values.
     pub checksum: String,
     /// The fingerprint we left when we wrote it; absent if somebody else brought the Secret.
@@ -113,9 +115,13 @@ impl Content {
     }
 }
 
-fn rotation(data: &Data, asked: Option<&str>) -> RotationFacts {
+fn rotation(role: Option<SecretRole>, data: &Data, asked: Option<&str>) -> RotationFacts {
+    let Some((_, file)) = role.and_then(authority_of) else {
+        return RotationFacts::default();
+    };
+    let bundle = content::text(data, &format!("{file}.crt"));
     RotationFacts {
-        trusted: content::text(data, "ca.crt").map_or(0, |bundle| rotation::count(&bundle)),
+        trusted: bundle.map_or(0, |bundle| rotation::count(&bundle)),
         has_next: content::pair(data, "next.crt", "next.key").is_ok(),
         asked: asked == Some(""),
         retire: asked == Some(RETIRE),
@@ -165,12 +171,14 @@ impl Projection for KeptSecret {
             ),
             role,
             generator: label(labels::STEWARD_MANAGED_BY),
+            generated_for: label(labels::STEWARD_MANAGED_FOR),
             checksum: checksum(&data),
             written: notes.get(annotations::STEWARD_CHECKSUM).cloned(),
             rotate: notes
                 .get(annotations::STEWARD_ROTATE)
                 .is_some_and(String::is_empty),
             rotation: rotation(
+                role,
                 &data,
                 notes.get(annotations::STEWARD_ROTATE).map(String::as_str),
             ),

@@ -16,7 +16,7 @@ use k8s_openapi::{ByteString, api::core::v1::Secret};
 
 use super::{
     content::{self, Data},
-    order::{KubeconfigWish, LeafWish, Order, Recipe},
+    order::{KubeconfigWish, LeafWish, Order, Recipe, authority_of},
     rotation::{NEXT_VOUCHED, Step, VOUCHED, split_first},
     write::{secret_kind, write_secret},
 };
@@ -149,47 +149,51 @@ async fn rotate(
     let found = api.get(&secret_kind(), &names.secret(order.role)).await?;
     let secret: Option<Secret> = found.and_then(|body| serde_json::from_value(body).ok());
     let mut data = secret.and_then(|secret| secret.data).unwrap_or_default();
-    let bundle = content::text(&data, "ca.crt").ok_or_else(|| stale(names, order.role))?;
-    let (signing, _) = split_first(&bundle);
+    let gone = || stale(names, order.role);
+    let (common_name, file) = authority_of(order.role).ok_or_else(gone)?;
+    let (bundle, key) = (format!("{file}.crt"), format!("{file}.key"));
+    let (signing, _) = split_first(&content::text(&data, &bundle).ok_or_else(gone)?);
+    // Nodes trust the cluster's authority alone, and Cluster API looks for it under names of its own.
+    let is_the_clusters = order.role == SecretRole::Authority;
     match step {
         Step::Introduce => {
             let validity = Validity::starting(at, AUTHORITY_LIFE);
-            let next = Authority::new("kubernetes", validity)
+            let next = Authority::new(common_name, validity)
                 .map_err(|error| failed(names, order, &error))?;
             data.insert(
-                "ca.crt".to_owned(),
+                bundle,
                 bytes(&format!("{signing}{}", next.certificate_pem())),
             );
             data.extend(files("next", next.certificate_pem(), next.key_pem()));
-            let key = content::text(&data, "ca.key").ok_or_else(|| stale(names, order.role))?;
-            let vouched = Authority::from_pem(&signing, &SecretText::new(key))
-                .and_then(|old| old.vouch_for(&next, validity))
-                .map_err(|error| failed(names, order, &error))?;
-            data.insert(NEXT_VOUCHED.to_owned(), bytes(&vouched));
+            if is_the_clusters {
+                let key = SecretText::new(content::text(&data, &key).ok_or_else(gone)?);
+                let vouched = Authority::from_pem(&signing, &key)
+                    .and_then(|old| old.vouch_for(&next, validity))
+                    .map_err(|error| failed(names, order, &error))?;
+                data.insert(NEXT_VOUCHED.to_owned(), bytes(&vouched));
+            }
         }
         Step::Promote => {
-            let (Some(certificate), Some(key)) = (
-                content::text(&data, "next.crt"),
-                content::text(&data, "next.key"),
-            ) else {
-                return Err(stale(names, order.role));
+            let next = ["next.crt", "next.key"].map(|key| content::text(&data, key));
+            let [Some(certificate), Some(key)] = next else {
+                return Err(gone());
             };
             let key = SecretText::new(key);
-            data.extend(files("ca", &format!("{certificate}{signing}"), &key));
-            data.extend(files("tls", &certificate, &key));
+            data.extend(files(file, &format!("{certificate}{signing}"), &key));
             data.remove("next.crt");
             data.remove("next.key");
-            // Nodes that joined before know the old one as long as they live, also after it is retired.
-            // Those before it were vouched for likewise: one link after the other leads to what a node trusts.
-            let links = [NEXT_VOUCHED, VOUCHED].map(|key| content::text(&data, key));
-            data.remove(NEXT_VOUCHED);
-            data.insert(
-                VOUCHED.to_owned(),
-                bytes(&links.into_iter().flatten().collect::<String>()),
-            );
+            if is_the_clusters {
+                data.extend(files("tls", &certificate, &key));
+                // Nodes that joined before know the old one as long as they live, also after it is retired.
+                // Those before it were vouched for likewise: one link after the other leads to what a node trusts.
+                let links = [NEXT_VOUCHED, VOUCHED].map(|key| content::text(&data, key));
+                let links: String = links.into_iter().flatten().collect();
+                data.remove(NEXT_VOUCHED);
+                data.insert(VOUCHED.to_owned(), bytes(&links));
+            }
         }
         Step::Retire => {
-            data.insert("ca.crt".to_owned(), bytes(&signing));
+            data.insert(bundle, bytes(&signing));
         }
     }
     write_secret(api, names, order.role, &order.guard, &data, at).await
@@ -248,10 +252,7 @@ pub(crate) async fn load(
     let found = api.get(&secret_kind(), &key).await?;
     let secret: Option<Secret> = found.and_then(|body| serde_json::from_value(body).ok());
     let data = secret.and_then(|secret| secret.data).unwrap_or_default();
-    let file = match role {
-        SecretRole::FrontProxyAuthority => "front-proxy-ca",
-        _ => "ca",
-    };
+    let (_, file) = authority_of(role).ok_or_else(|| stale(names, role))?;
     let (certificate, private) = (
         content::text(&data, &format!("{file}.crt")),
         content::text(&data, &format!("{file}.key")),

@@ -5,6 +5,15 @@ use serde::Serialize;
 use super::rotation::Step;
 use crate::{addresses::CertificateNames, names::SecretRole};
 
+/// Who an authority is, and what its files are called before the dot; nothing of a Secret that holds none.
+pub(super) const fn authority_of(role: SecretRole) -> Option<(&'static str, &'static str)> {
+    match role {
+        SecretRole::Authority => Some(("kubernetes", "ca")),
+        SecretRole::FrontProxyAuthority => Some(("front-proxy-ca", "front-proxy-ca")),
+        _ => None,
+    }
+}
+
 /// Over what an order may write.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub enum Guard {

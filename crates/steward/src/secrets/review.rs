@@ -2,13 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use butler_pki::{CertificateFacts, LifeFraction, is_issued_by, renewal_due, renewal_time};
+use butler_api::keys::annotations;
+use butler_pki::{CertificateFacts, is_issued_by};
 use jiff::Timestamp;
 
 use super::{
     content::{KubeconfigFacts, Pair},
     facts::{Content, Seen},
     order::{Guard, KubeconfigWish, LeafWish, Order, Recipe},
+    renewal::{Moment, authority_renewal},
     rotation::Step,
     wanted::Wanted,
 };
@@ -21,6 +23,8 @@ pub struct Review {
     pub orders: Vec<Order>,
     /// What somebody brought that cannot be used, in sentences.
     pub refused: Vec<String>,
+    /// What somebody brought that ends before long, and is theirs to replace, in sentences.
+    pub ending: Vec<String>,
     /// When the first certificate is to be renewed.
     pub renewal: Option<Timestamp>,
 }
@@ -29,6 +33,13 @@ pub struct Review {
 enum Judgement {
     /// It stays; a certificate until then.
     Good(Option<Timestamp>),
+    /// It stays until its end, and somebody must replace it before that.
+    Ending {
+        /// When it ends.
+        end: Timestamp,
+        /// What to do, in a sentence.
+        told: String,
+    },
     /// It is made, or made anew.
     Make(String),
     /// The replacement of an authority goes a step further.
@@ -56,17 +67,20 @@ pub fn review(
     wanted: &[Wanted],
     secrets: &BTreeMap<SecretRole, Seen>,
     settled: bool,
-    now: Timestamp,
+    moment: impl Into<Moment>,
 ) -> Review {
+    let moment = moment.into();
     let mut review = Review::default();
     let mut issuers = BTreeMap::new();
     let (roots, others): (Vec<_>, Vec<_>) =
         wanted.iter().partition(|wanted| wanted.recipe.is_root());
     for root in roots {
         let seen = secrets.get(&root.role);
-        let judgement = judge_root(root.role, seen, settled, now);
+        let judgement = judge_root(seen, settled, moment.now);
         let issuer = match &judgement {
-            Judgement::Good(_) | Judgement::Rotate(Step::Introduce | Step::Retire) => {
+            Judgement::Good(_)
+            | Judgement::Ending { .. }
+            | Judgement::Rotate(Step::Introduce | Step::Retire) => {
                 seen.and_then(pair_of).map(Issuer::Stays)
             }
             Judgement::Make(_) | Judgement::Rotate(Step::Promote) => Some(Issuer::Changes),
@@ -86,7 +100,7 @@ pub fn review(
             Some(_) if seen.is_none() => Judgement::Make("is missing".to_owned()),
             Some(Issuer::Changes) => Judgement::Make("gets a new authority".to_owned()),
             Some(Issuer::Stays(authority)) => seen.map_or(Judgement::Wait, |seen| {
-                judge(&other.recipe, seen, authority, now)
+                judge(&other.recipe, seen, authority, moment)
             }),
         };
         review.take(other, seen, judgement);
@@ -97,8 +111,10 @@ pub fn review(
 impl Review {
     fn take(&mut self, wanted: &Wanted, seen: Option<&Seen>, judgement: Judgement) {
         match judgement {
-            Judgement::Good(renewal) => {
-                self.renewal = self.renewal.into_iter().chain(renewal).min();
+            Judgement::Good(renewal) => self.look_again_at(renewal),
+            Judgement::Ending { end, told } => {
+                self.look_again_at(Some(end));
+                self.ending.push(told);
             }
             Judgement::Make(reason) => self.orders.push(Order {
                 role: wanted.role,
@@ -115,6 +131,10 @@ impl Review {
             Judgement::Refuse(why) => self.refused.push(why),
             Judgement::Wait => {}
         }
+    }
+
+    fn look_again_at(&mut self, time: Option<Timestamp>) {
+        self.renewal = self.renewal.into_iter().chain(time).min();
     }
 }
 
@@ -135,54 +155,74 @@ fn pair_of(seen: &Seen) -> Option<&Pair> {
 
 /// An authority and a key of tokens are kept as long as they can be used: everything depends on them. What somebody else
 /// brought is never overwritten.
-fn judge_root(role: SecretRole, seen: Option<&Seen>, settled: bool, now: Timestamp) -> Judgement {
+fn judge_root(seen: Option<&Seen>, settled: bool, now: Timestamp) -> Judgement {
     let Some(seen) = seen else {
         return Judgement::Make("is missing".to_owned());
     };
     let secret = &seen.value;
     let defect = match &secret.content {
         Content::Pair(Ok(pair)) if !pair.facts.is_ca => {
-            Some("its certificate is no certificate authority".to_owned())
+            "its certificate is no certificate authority".to_owned()
         }
-        Content::Pair(Ok(pair)) if pair.facts.not_after <= now => Some(format!(
-            "its certificate expired at {}",
-            pair.facts.not_after
-        )),
-        Content::Pair(Ok(_)) | Content::ServiceAccount(Ok(())) => None,
-        Content::Pair(Err(defect)) | Content::ServiceAccount(Err(defect)) => Some(defect.clone()),
-        _ => Some("it holds something else".to_owned()),
+        Content::Pair(Ok(pair)) if pair.facts.not_after <= now => {
+            format!("its certificate expired at {}", pair.facts.not_after)
+        }
+        Content::Pair(Ok(pair)) => return judge_authority(seen, &pair.facts, settled, now),
+        Content::ServiceAccount(Ok(())) if secret.rotate => {
+            return Judgement::Make("is asked to be replaced".to_owned());
+        }
+        // A key of tokens has no end.
+        Content::ServiceAccount(Ok(())) => return Judgement::Good(None),
+        Content::Pair(Err(defect)) | Content::ServiceAccount(Err(defect)) => defect.clone(),
+        _ => "it holds something else".to_owned(),
     };
-    // Nodes trust the cluster's authority, so it is replaced step by step.
-    let by_steps = role == SecretRole::Authority;
-    match defect {
-        None if by_steps => secret.rotation.due(settled, now).map_or_else(
-            || Judgement::Good(secret.rotation.retirement()),
-            Judgement::Rotate,
-        ),
-        None if secret.rotate => Judgement::Make("is asked to be replaced".to_owned()),
-        None => Judgement::Good(None),
-        Some(defect) if secret.is_ours() => Judgement::Make(format!("is unusable: {defect}")),
-        Some(defect) => {
-            let key = &seen.facts.key;
-            Judgement::Refuse(format!(
-                "the Secret {key} was brought by somebody else and cannot be used: {defect}; correct it, or delete it to have one made"
-            ))
-        }
+    if secret.is_ours() {
+        return Judgement::Make(format!("is unusable: {defect}"));
     }
+    let key = &seen.facts.key;
+    Judgement::Refuse(format!(
+        "the Secret {key} was brought by somebody else and cannot be used: {defect}; correct it, or delete it to have one made"
+    ))
 }
 
-fn judge(recipe: &Recipe, seen: &Seen, authority: &Pair, now: Timestamp) -> Judgement {
+/// What others trust is replaced step by step, when somebody asks and before it ends. What somebody brought is replaced only if
+/// somebody asks.
+fn judge_authority(
+    seen: &Seen,
+    facts: &CertificateFacts,
+    settled: bool,
+    now: Timestamp,
+) -> Judgement {
+    let (secret, rotation) = (&seen.value, &seen.value.rotation);
+    let renewal = authority_renewal(facts);
+    let is_ending = renewal <= now;
+    if let Some(step) = rotation.due(settled, is_ending && secret.is_ours(), now) {
+        return Judgement::Rotate(step);
+    }
+    if is_ending && !secret.is_ours() {
+        let (key, end) = (&seen.facts.key, facts.not_after);
+        let told = format!(
+            "the authority in the Secret {key} was brought by somebody else and ends at {end}; put the next one there in time, or give the Secret the annotation {} with an empty value to have it replaced step by step",
+            annotations::STEWARD_ROTATE
+        );
+        return Judgement::Ending { end, told };
+    }
+    let renewal = Some(renewal).filter(|renewal| *renewal > now);
+    Judgement::Good(rotation.retirement().into_iter().chain(renewal).min())
+}
+
+fn judge(recipe: &Recipe, seen: &Seen, authority: &Pair, moment: Moment) -> Judgement {
     let secret = &seen.value;
     if secret.rotate {
         return Judgement::Make("is asked to be replaced".to_owned());
     }
     let found = match (recipe, &secret.content) {
         (Recipe::Leaf { leaf, .. }, Content::Pair(Ok(pair))) => {
-            check_leaf(leaf, pair, authority, now)
+            check_leaf(leaf, pair, authority, moment)
         }
         (Recipe::Leaf { .. }, Content::Pair(Err(defect))) => Err(format!("is unusable: {defect}")),
         (Recipe::Kubeconfigs { wishes }, Content::Kubeconfigs(found)) => {
-            check_kubeconfigs(wishes, found, authority, now)
+            check_kubeconfigs(wishes, found, authority, moment)
         }
         _ => Err("holds something else".to_owned()),
     };
@@ -193,7 +233,7 @@ fn check_leaf(
     wish: &LeafWish,
     pair: &Pair,
     authority: &Pair,
-    now: Timestamp,
+    moment: Moment,
 ) -> Result<Timestamp, String> {
     if let Some(names) = &wish.serves {
         let facts = &pair.facts;
@@ -207,7 +247,7 @@ fn check_leaf(
         }
     }
     check_identity(&wish.common_name, &wish.organizations, &pair.facts)?;
-    check_life(&pair.certificate_pem, &pair.facts, authority, now)
+    check_life(&pair.certificate_pem, &pair.facts, authority, moment)
 }
 
 fn check_identity(
@@ -232,18 +272,18 @@ fn check_life(
     certificate_pem: &str,
     facts: &CertificateFacts,
     authority: &Pair,
-    now: Timestamp,
+    moment: Moment,
 ) -> Result<Timestamp, String> {
     if !is_issued_by(certificate_pem, &authority.certificate_pem).unwrap_or(false) {
         return Err("comes from another authority".to_owned());
     }
-    if renewal_due(facts, now, LifeFraction::TWO_THIRDS) {
+    if moment.is_due(facts) {
         return Err(format!(
             "is due for renewal: it expires at {}",
             facts.not_after
         ));
     }
-    Ok(renewal_time(facts, LifeFraction::TWO_THIRDS))
+    Ok(moment.renewal_of(facts))
 }
 
 /// Until when kubeconfigs stay, or why they do not.
@@ -251,8 +291,9 @@ pub(crate) fn check_kubeconfigs(
     wishes: &[KubeconfigWish],
     found: &BTreeMap<String, Result<KubeconfigFacts, String>>,
     authority: &Pair,
-    now: Timestamp,
+    moment: impl Into<Moment>,
 ) -> Result<Timestamp, String> {
+    let moment = moment.into();
     let mut first = Timestamp::MAX;
     for wish in wishes {
         for (key, server) in &wish.servers {
@@ -271,7 +312,7 @@ pub(crate) fn check_kubeconfigs(
                 return Err("trusts another authority".to_owned());
             }
             check_identity(&wish.user, &wish.groups, &kubeconfig.facts)?;
-            let renewal = check_life(&kubeconfig.client_pem, &kubeconfig.facts, authority, now)?;
+            let renewal = check_life(&kubeconfig.client_pem, &kubeconfig.facts, authority, moment)?;
             first = first.min(renewal);
         }
     }

@@ -1,10 +1,11 @@
 //! How a certificate authority is replaced while nodes and clients go on: first both are trusted, then the new one signs, at last
 //! the old one is dropped. Pure.
 //!
-//! Everything is in the authority's own Secret: `ca.crt` holds all that are trusted, the one that signs first; `ca.key`, `tls.crt`
-//! and `tls.key` are those of the one that signs; `next.crt` and `next.key` are those of the one that will. `next-vouched.crt`,
-//! later `vouched.crt`, is the new one signed by the old one: it goes with every certificate that is shown to nodes, for a
-//! kubelet trusts what it joined with and learns of no other.
+//! Everything is in the authority's own Secret: `ca.crt` (`front-proxy-ca.crt`, of the aggregation layer's) holds all that are
+//! trusted, the one that signs first; `ca.key`, `tls.crt` and `tls.key` are those of the one that signs; `next.crt` and `next.key`
+//! are those of the one that will. `next-vouched.crt`, later `vouched.crt`, is the cluster's new one signed by the old one: it goes
+//! with every certificate that is shown to nodes, for a kubelet trusts what it joined with and learns of no other. Aggregated
+//! API servers are told whom to trust by the API server itself, so nobody vouches for theirs.
 
 use jiff::Timestamp;
 use serde::Serialize;
@@ -46,8 +47,9 @@ pub enum Step {
 }
 
 impl RotationFacts {
-    /// The step that is due. `settled` says that all pods, kubeconfigs and the tenant trust what the Secret says.
-    pub fn due(&self, settled: bool, now: Timestamp) -> Option<Step> {
+    /// The step that is due. `settled` says that all pods, kubeconfigs and the tenant trust what the Secret says, `ending` that
+    /// the authority must be replaced although nobody asks.
+    pub fn due(&self, settled: bool, ending: bool, now: Timestamp) -> Option<Step> {
         if self.has_next {
             return settled.then_some(Step::Promote);
         }
@@ -55,7 +57,7 @@ impl RotationFacts {
             let is_over = self.retirement().is_some_and(|end| end <= now);
             return (self.retire || is_over).then_some(Step::Retire);
         }
-        self.asked.then_some(Step::Introduce)
+        (self.asked || ending).then_some(Step::Introduce)
     }
 
     /// When everything that the old authority issued has ended.
@@ -104,26 +106,30 @@ mod tests {
             since: Some(now()),
             ..RotationFacts::default()
         };
-        assert_eq!(facts.due(true, now()), None);
+        assert_eq!(facts.due(true, false, now()), None);
         let year = now().checked_add(LEAF_LIFE).unwrap();
-        assert_eq!(facts.due(true, year), Some(Step::Retire));
+        assert_eq!(facts.due(true, false, year), Some(Step::Retire));
         let hasty = RotationFacts {
             retire: true,
             ..facts
         };
-        assert_eq!(hasty.due(true, now()), Some(Step::Retire));
+        assert_eq!(hasty.due(true, false, now()), Some(Step::Retire));
     }
 
     proptest! {
         #[test]
         fn a_new_authority_never_signs_before_it_is_trusted_everywhere(
-            trusted in 1..3_usize, has_next: bool, asked: bool, retire: bool,
+            trusted in 1..3_usize, has_next: bool, asked: bool, retire: bool, ending: bool,
         ) {
             let facts = RotationFacts { trusted, has_next, asked, retire, since: None };
-            prop_assert_ne!(facts.due(false, now()), Some(Step::Promote));
+            prop_assert_ne!(facts.due(false, ending, now()), Some(Step::Promote));
             // The old one is not dropped while the new one waits.
             if has_next {
-                prop_assert_ne!(facts.due(true, now()), Some(Step::Retire));
+                prop_assert_ne!(facts.due(true, ending, now()), Some(Step::Retire));
+            }
+            // One replacement at a time, and none without a reason.
+            if facts.is_under_way() || !(asked || ending) {
+                prop_assert_ne!(facts.due(true, ending, now()), Some(Step::Introduce));
             }
         }
     }

@@ -375,6 +375,102 @@ async fn the_authority_of_a_cluster_is_replaced_step_by_step() {
     assert_eq!(place.pass().await, [""; 0]);
 }
 
+/// Goes on until nothing is left to do, and says what was done.
+async fn until_at_rest(place: &Place) -> Vec<String> {
+    let mut told = Vec::new();
+    loop {
+        let orders = place.pass().await;
+        if orders.is_empty() {
+            return told;
+        }
+        told.extend(orders);
+    }
+}
+
+#[tokio::test]
+async fn authorities_are_replaced_before_they_end_and_nobody_has_to_ask() {
+    let mut place = Place::new(control_plane("LoadBalancer"));
+    place.pass().await;
+    let roles = [SecretRole::Authority, SecretRole::FrontProxyAuthority];
+    let old = roles.map(|role| place.certificate(role).fingerprint);
+    // They live for 3650 days, and are replaced 455 days before their end.
+    place.later(3194);
+    until_at_rest(&place).await;
+    assert_eq!(roles.map(|role| place.certificate(role).fingerprint), old);
+    let next = place.look().renewal.unwrap();
+    place.later(2);
+    assert!(next <= place.time, "it is looked at in time");
+    place.settled = false;
+    insta::assert_snapshot!(until_at_rest(&place).await.join("\n"), @"
+    ca gets a second authority, which is trusted from now on
+    front-proxy-ca-certificate gets a second authority, which is trusted from now on
+    controller-manager-kubeconfig trusts another authority
+    scheduler-kubeconfig trusts another authority
+    admin-kubeconfig trusts another authority
+    ");
+    assert_eq!(
+        roles.map(|role| place.certificate(role).fingerprint),
+        old,
+        "the old ones sign until the new ones are trusted"
+    );
+    place.settled = true;
+    let told = until_at_rest(&place).await;
+    assert!(
+        told.contains(
+            &"front-proxy-ca-certificate signs with the new authority from now on".to_owned()
+        ),
+        "{told:?}"
+    );
+    assert!(
+        told.contains(&"front-proxy-client-certificate gets a new authority".to_owned()),
+        "{told:?}"
+    );
+    let new = roles.map(|role| place.certificate(role));
+    assert!(
+        new.iter()
+            .zip(&old)
+            .all(|(new, old)| new.fingerprint != *old)
+    );
+    let names = new.map(|facts| facts.common_name);
+    assert_eq!(names, ["kubernetes", "front-proxy-ca"]);
+    place.later(366);
+    let told = until_at_rest(&place).await;
+    for role in roles {
+        assert!(
+            told.contains(&format!("{role} no longer trusts the old authority")),
+            "{told:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn the_end_of_an_authority_that_somebody_brought_is_told_and_it_stays() {
+    let mut place = Place::new(control_plane("LoadBalancer"));
+    let life = SignedDuration::from_hours(24 * 1000);
+    let own = Authority::new("our own", Validity::starting(now(), life)).unwrap();
+    let data = files("ca", own.certificate_pem(), own.key_pem());
+    place.memory.put(brought(&place, &json!(data)));
+    place.pass().await;
+    until_at_rest(&place).await;
+    assert_eq!(place.look().ending, [""; 0]);
+    place.later(546);
+    until_at_rest(&place).await;
+    insta::assert_snapshot!(place.look().ending.join("\n"), @"the authority in the Secret payments/shop-ca was brought by somebody else and ends at 2028-09-27T00:00:00Z; put the next one there in time, or give the Secret the annotation certs.steward.butlerlabs.dev/rotate with an empty value to have it replaced step by step");
+    let fingerprint = inspect(own.certificate_pem()).unwrap().fingerprint;
+    assert_eq!(
+        place.certificate(SecretRole::Authority).fingerprint,
+        fingerprint
+    );
+    // Whoever asks has it replaced as any other.
+    place.annotate(SecretRole::Authority, annotations::STEWARD_ROTATE, "");
+    until_at_rest(&place).await;
+    assert_ne!(
+        place.certificate(SecretRole::Authority).fingerprint,
+        fingerprint
+    );
+    assert_eq!(place.look().ending, [""; 0]);
+}
+
 fn brought(place: &Place, data: &Value) -> Value {
     let key = place.key(SecretRole::Authority);
     json!({

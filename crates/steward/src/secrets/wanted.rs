@@ -5,7 +5,7 @@ use butler_api::{
     version::KubernetesVersion,
 };
 
-use super::order::{KubeconfigWish, LeafWish, Recipe};
+use super::order::{KubeconfigWish, LeafWish, Recipe, authority_of};
 use crate::{
     addresses::{
         self, CertificateNames, addresses, api_server_names, konnectivity_host, public_host,
@@ -94,22 +94,17 @@ pub fn wanted(
 }
 
 fn roots() -> Vec<Wanted> {
-    let authority = |role, common_name, file| Wanted {
-        role,
-        recipe: Recipe::Authority { common_name, file },
+    let authorities = [SecretRole::Authority, SecretRole::FrontProxyAuthority];
+    let authorities = authorities.into_iter().filter_map(|role| {
+        let (common_name, file) = authority_of(role)?;
+        let recipe = Recipe::Authority { common_name, file };
+        Some(Wanted { role, recipe })
+    });
+    let tokens = Wanted {
+        role: SecretRole::ServiceAccount,
+        recipe: Recipe::ServiceAccountKey,
     };
-    vec![
-        authority(SecretRole::Authority, "kubernetes", "ca"),
-        authority(
-            SecretRole::FrontProxyAuthority,
-            "front-proxy-ca",
-            "front-proxy-ca",
-        ),
-        Wanted {
-            role: SecretRole::ServiceAccount,
-            recipe: Recipe::ServiceAccountKey,
-        },
-    ]
+    authorities.chain([tokens]).collect()
 }
 
 fn kubelet_groups(version: &KubernetesVersion) -> Vec<String> {

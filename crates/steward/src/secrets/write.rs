@@ -17,7 +17,7 @@ use super::{
     content::Data,
     facts::checksum,
     issue::completed,
-    order::Guard,
+    order::{Guard, authority_of},
     rotation::{NEXT_VOUCHED, VOUCHED},
 };
 use crate::names::{Names, SecretRole};
@@ -66,7 +66,7 @@ pub(crate) async fn write_secret(
         },
         Guard::Version { .. } => {
             body["metadata"]["annotations"][annotations::STEWARD_ROTATE] = at.to_string().into();
-            if role == SecretRole::Authority {
+            if authority_of(role).is_some() {
                 for key in ["next.crt", "next.key", NEXT_VOUCHED, VOUCHED]
                     .into_iter()
                     .filter(|key| !data.contains_key(*key))

@@ -40,11 +40,13 @@ use super::tenant::TenantSight;
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 /// Labels that say whom an object was made for: those of the one are not those of the other.
 const OWN_LABELS: [&str; 3] = [labels::MANAGED_BY, labels::OWNER_UID, labels::OWNER_KIND];
-/// Annotations that are about the control plane object alone.
-const OWN_ANNOTATIONS: [&str; 3] = [
+/// Annotations that are about the control plane object alone. Which kubeconfig Cluster API gets does not say as whom Steward enters
+/// the tenant.
+const OWN_ANNOTATIONS: [&str; 4] = [
     LAST_APPLIED,
     annotations::CLUSTER_API_PAUSED,
     annotations::PAUSED,
+    annotations::STEWARD_KUBECONFIG_SECRET_KEY,
 ];
 
 /// The name that a control plane has in another cluster, where several management clusters may put theirs.

@@ -234,7 +234,8 @@ fn a_template_reaches_the_control_planes_that_are_made_from_it() {
             "hostAliases": [
               {
                 "hostnames": [
-                  "demo.k8s.example.com"
+                  "demo.k8s.example.com",
+                  "demo.konnectivity.example.com"
                 ],
                 "ip": "192.0.2.20"
               }
@@ -401,12 +402,13 @@ fn labels_and_annotations_go_along_but_those_that_are_its_own() {
     labelled.metadata.annotations = texts(&[
         (LAST_APPLIED, "{}"),
         (annotations::STEWARD_KUBECONFIG_SECRET_KEY, "admin.svc"),
+        (annotations::STEWARD_MIGRATION_TIMEOUT, "1h"),
     ]);
     let body = built(&labelled, &ClusterNetwork::default());
     insta::assert_json_snapshot!(body["metadata"], @r#"
     {
       "annotations": {
-        "steward.butlerlabs.dev/kubeconfig-secret-key": "admin.svc"
+        "steward.butlerlabs.dev/migration-timeout": "1h"
       },
       "labels": {
         "cluster.x-k8s.io/cluster-name": "shop",

@@ -8,6 +8,8 @@ use steward_datastore::{
     Standing, Store, Tenant, Tls, decide, migrate,
 };
 
+use crate::move_port::{Arrival, Remains};
+
 use super::{StoreAccess, StoreAnswer, StoreError, StoreErrorKind, StoreGrant, StorePort};
 
 /// All drivers. Connections are made for a call and closed with it.
@@ -16,16 +18,11 @@ pub struct Drivers;
 
 impl StorePort for Drivers {
     fn check<'a>(&'a self, store: &'a StoreAccess) -> StoreAnswer<'a> {
-        Box::pin(async { open(store)?.check().await.map_err(|error| told(&error)) })
+        Box::pin(async { driver(store)?.check().await.map_err(|error| told(&error)) })
     }
 
     fn ensure<'a>(&'a self, store: &'a StoreAccess, grant: &'a StoreGrant) -> StoreAnswer<'a> {
-        Box::pin(async {
-            let tenant = tenant(grant)?;
-            may_have(store, grant, &tenant)?;
-            let done = open(store)?.ensure_tenant(&tenant).await;
-            done.map_err(|error| told(&error))
-        })
+        Box::pin(open(store, grant))
     }
 
     fn discard<'a>(&'a self, store: &'a StoreAccess, grant: &'a StoreGrant) -> StoreAnswer<'a> {
@@ -33,11 +30,19 @@ impl StorePort for Drivers {
     }
 }
 
+/// Sees to it that a control plane has its part of a store, and may do there what it must.
+pub(crate) async fn open(store: &StoreAccess, grant: &StoreGrant) -> Result<(), StoreError> {
+    let tenant = tenant(grant)?;
+    may_have(store, grant, &tenant)?;
+    let done = driver(store)?.ensure_tenant(&tenant).await;
+    done.map_err(|error| told(&error))
+}
+
 /// Takes a control plane's part of a store away.
 pub(crate) async fn clear(store: &StoreAccess, grant: &StoreGrant) -> Result<(), StoreError> {
     let tenant = tenant(grant)?;
     may_have(store, grant, &tenant)?;
-    let done = open(store)?.drop_tenant(&tenant).await;
+    let done = driver(store)?.drop_tenant(&tenant).await;
     done.map_err(|error| told(&error))
 }
 
@@ -45,27 +50,35 @@ pub(crate) async fn clear(store: &StoreAccess, grant: &StoreGrant) -> Result<(),
 pub(crate) async fn seal(store: &StoreAccess, grant: &StoreGrant) -> Result<(), StoreError> {
     let tenant = tenant(grant)?;
     may_have(store, grant, &tenant)?;
-    let done = open(store)?.revoke(&tenant).await;
+    let done = driver(store)?.revoke(&tenant).await;
     done.map_err(|error| told(&error))
 }
 
-/// Copies a control plane's state, which nobody must change meanwhile, and verifies that all of it arrived. Says how much.
-/// What has its names in the target, and is its, is what an earlier attempt left: the source is what counts.
+/// Copies a control plane's state, into which nobody can write from then on, and verifies that all of it arrived. What becomes of
+/// that which has its names in the target, and is its, `remains` says.
 pub(crate) async fn copy(
     from: &StoreAccess,
     to: &StoreAccess,
     grant: &StoreGrant,
-) -> Result<u64, StoreError> {
+    remains: Remains,
+) -> Result<Arrival, StoreError> {
     let tenant = tenant(grant)?;
     may_have(to, grant, &tenant)?;
-    let (source, target) = (open(from)?, open(to)?);
-    let copied = migrate(&source, &target, &tenant, Leftovers::Remove).await;
+    let (source, target) = (driver(from)?, driver(to)?);
+    let leftovers = match remains {
+        Remains::Go => Leftovers::Remove,
+        Remains::Stay => Leftovers::Refuse,
+    };
+    let copied = migrate(&source, &target, &tenant, leftovers).await;
     copied
-        .map(|copied| copied.entries)
+        .map(|copied| Arrival {
+            entries: copied.entries,
+            behind: copied.behind,
+        })
         .map_err(|error| told(&error))
 }
 
-fn open(store: &StoreAccess) -> Result<AnyStore, StoreError> {
+fn driver(store: &StoreAccess) -> Result<AnyStore, StoreError> {
     let connection = connection(store)?;
     AnyStore::new(connection).map_err(|error| told(&error))
 }
@@ -141,15 +154,16 @@ const fn kind(error: &Error) -> StoreErrorKind {
         | Error::NotAllowed { .. }
         | Error::AuthenticationOff { .. } => StoreErrorKind::Refused,
         Error::Unreachable { .. } | Error::TookTooLong { .. } => StoreErrorKind::Unreachable,
-        Error::NotOurs { .. } => StoreErrorKind::Taken,
+        Error::NotOurs { .. } | Error::TargetInUse { .. } => StoreErrorKind::Taken,
         Error::Name(_) | Error::DifferentDrivers { .. } | Error::SameStore { .. } => {
             StoreErrorKind::Unsupported
         }
         Error::Unhealthy { .. }
         | Error::Request { .. }
         | Error::NoPassword { .. }
-        | Error::TargetInUse { .. }
-        | Error::CopyIncomplete { .. } => StoreErrorKind::Failed,
+        | Error::CopyIncomplete { .. }
+        | Error::SourceShrank { .. }
+        | Error::SourceOpened { .. } => StoreErrorKind::Failed,
     }
 }
 

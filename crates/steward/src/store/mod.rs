@@ -17,7 +17,7 @@ use futures::future::BoxFuture;
 
 pub use access::{Resolver, Shows, StoreFacts};
 pub use drivers::Drivers;
-pub(crate) use drivers::{clear, copy, seal};
+pub(crate) use drivers::{clear, copy, open, seal};
 pub use setup::{DiscardOrder, StoreOrder, discard, ensure, setup_fingerprint};
 pub use transfer::{ErrandOrder, job};
 

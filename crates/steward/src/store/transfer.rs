@@ -42,12 +42,14 @@ pub async fn job(
             let target = resolver.usable(&find(to, context)?, api).await?;
             (from, Some(target))
         }
-        ErrandTask::Seal { store } | ErrandTask::Clear { store, .. } => (store, None),
+        ErrandTask::Open { store }
+        | ErrandTask::Seal { store }
+        | ErrandTask::Clear { store, .. } => (store, None),
     };
     let store = resolver.usable(&find(store, context)?, api).await?;
-    let password = match &target {
-        Some(_) => password(names, &store, api).await?,
-        None => None,
+    let password = match &order.errand.task {
+        ErrandTask::Copy { .. } | ErrandTask::Open { .. } => password(names, &store, api).await?,
+        ErrandTask::Seal { .. } | ErrandTask::Clear { .. } => None,
     };
     Ok(Job {
         errand: order.errand.clone(),

@@ -4,6 +4,7 @@ use butler_api::{
     conditions::{reasons, types},
     keys::annotations,
     steward::tenant_control_plane::TenantControlPlaneStatus,
+    version::rules::VersionRefusal,
 };
 use butler_runtime::{
     conditions::{Answer, Conditions, Finding},
@@ -13,8 +14,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use super::{look::Look, part::is_frozen};
 use crate::{
-    names::SecretRole, projections::DeploymentFacts, secrets::RETIRE, tenant_port::TenantState,
-    version_rules::VersionRefusal,
+    build::shortfalls, names::SecretRole, projections::DeploymentFacts, secrets::RETIRE,
+    tenant_port::TenantState,
 };
 
 impl Look<'_> {
@@ -43,16 +44,22 @@ impl Look<'_> {
         if let Some(tenant) = self.tenant(before) {
             said = said.tell(types::TENANT_CONFIGURED, tenant);
         }
-        if self.control_plane.spec.addons.worker_bootstrap.is_some() {
-            let message = "spec.addons.workerBootstrap: this release has no help for Talos nodes yet; nodes join with kubeadm";
-            said = said.say(
-                types::FEATURES_AVAILABLE,
-                false,
-                reasons::NOT_YET_IMPLEMENTED,
-                message,
-            );
+        if let Some(features) = self.features() {
+            said = said.tell(types::FEATURES_AVAILABLE, features);
         }
         said.tell(types::READY, ready).finish()
+    }
+
+    /// What the spec says without effect, if it does.
+    fn features(&self) -> Option<Finding> {
+        let service = self.world.service.as_ref();
+        let missing = shortfalls(self.control_plane, self.version, service, self.settings);
+        let reason = if self.control_plane.spec.addons.worker_bootstrap.is_some() {
+            reasons::NOT_YET_IMPLEMENTED
+        } else {
+            reasons::UNSUPPORTED
+        };
+        (!missing.is_empty()).then(|| Finding::new(false, reason, missing.join("; ")))
     }
 
     fn certificates(&self) -> Finding {
@@ -68,7 +75,14 @@ impl Look<'_> {
         }
         let has = |role| self.world.secrets.contains_key(&role);
         if has(SecretRole::ApiServer) && has(SecretRole::AdminKubeconfig) {
-            return Finding::new(true, reasons::READY, self.validity());
+            let ending = &self.review.ending;
+            let reason = if ending.is_empty() {
+                reasons::READY
+            } else {
+                reasons::AUTHORITY_ENDS
+            };
+            let told = std::iter::once(self.validity()).chain(ending.iter().cloned());
+            return Finding::new(true, reason, told.collect::<Vec<_>>().join("; "));
         }
         let message = "the API server's certificate is made when its address is known";
         Finding::new(false, reasons::WAITING_FOR_ADDRESS, message)
@@ -220,6 +234,8 @@ impl Look<'_> {
             .iter()
             .map(|refused| Note::warning(reasons::AUTHORITY_INVALID, refused))
             .collect();
+        let ending = self.review.ending.iter();
+        notes.extend(ending.map(|told| Note::warning(reasons::AUTHORITY_ENDS, told)));
         if let Some(refusal) = refusal {
             notes.push(Note::warning(reasons::VERSION_SKEW, refusal.to_string()));
         }
@@ -234,5 +250,46 @@ impl Look<'_> {
             notes.push(Note::warning(store.reason, &store.message));
         }
         notes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pretty_assertions::assert_eq;
+    use serde_json::json;
+
+    use super::*;
+    use crate::{
+        settings::Settings,
+        tenant_control_plane::{observe::World, plan::plan},
+        testing::{control_plane_with, now},
+    };
+
+    #[test]
+    fn what_has_no_effect_is_told_until_it_is_taken_back() {
+        let conditions = |control_plane: &_| {
+            let plan = plan(
+                control_plane,
+                &World::default(),
+                &Settings::default(),
+                now(),
+            );
+            plan.status.conditions
+        };
+        let is_of_features = |condition: &Condition| condition.type_ == types::FEATURES_AVAILABLE;
+        let wishing = control_plane_with(json!({ "addons": { "tcpProxy": {} } }));
+        let before = conditions(&wishing);
+        let told = before.iter().find(|told| is_of_features(told)).unwrap();
+        assert_eq!(
+            (told.status.as_str(), told.reason.as_str()),
+            ("False", reasons::UNSUPPORTED)
+        );
+        assert!(told.message.contains("--tunnel-image"), "{}", told.message);
+        let mut plain = control_plane_with(json!({}));
+        plain.status = Some(TenantControlPlaneStatus {
+            conditions: before,
+            ..TenantControlPlaneStatus::default()
+        });
+        assert!(!conditions(&plain).iter().any(is_of_features));
     }
 }

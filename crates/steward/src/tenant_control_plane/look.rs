@@ -8,9 +8,9 @@ use butler_api::{
         ControlPlanePhase, TenantControlPlane, TenantControlPlaneStatus,
         status::{KubernetesResources, MigrationStage, StorageState, resources::VersionState},
     },
-    version::KubernetesVersion,
+    version::{KubernetesVersion, rules::VersionRefusal},
 };
-use butler_runtime::object::Manifest;
+use butler_runtime::{conditions::Finding, object::Manifest};
 use jiff::Timestamp;
 use serde_json::json;
 
@@ -18,7 +18,7 @@ use super::{
     Effect,
     migration::{self, Migration, Obstacle, Situation},
     observe::World,
-    part::is_frozen,
+    part::{held_overrides, is_frozen},
     phase::phase,
     status,
     storage::{self, Storage},
@@ -29,9 +29,9 @@ use crate::{
     move_port::Stillness,
     names::{Names, SecretRole},
     projections::DeploymentFacts,
-    secrets::{Review, bytes, checksum, review, wanted},
+    secrets::{Moment, Review, bytes, checksum, review, wanted},
     settings::Settings,
-    version_rules::VersionRefusal,
+    tenants::chosen_kubeconfig,
 };
 
 /// The version that all pods have run last.
@@ -87,6 +87,10 @@ impl<'a> Look<'a> {
         let wanted = wanted(control_plane, version, service, settings);
         // What must not be written into the tenant now is not waited for in it either.
         let is_settled = is_settled(world) && !is_frozen(control_plane);
+        let moment = Moment {
+            now,
+            deadline: settings.certificate_deadline,
+        };
         let mut look = Self {
             control_plane,
             world,
@@ -95,11 +99,14 @@ impl<'a> Look<'a> {
             now,
             names: Names::of(control_plane),
             addresses: addresses(control_plane, service),
-            review: review(&wanted, &world.secrets, is_settled, now),
-            storage: storage::look(control_plane, world, now),
+            review: review(&wanted, &world.secrets, is_settled, moment),
+            storage: storage::look(control_plane, world, moment),
             migration: Migration::default(),
         };
         look.migration = migration::look(&look.situation());
+        let held = held_overrides(control_plane);
+        let held = held.map(|message| Finding::new(false, reasons::UNSUPPORTED, message));
+        look.migration.finding = look.migration.finding.or(held);
         look
     }
 
@@ -128,7 +135,7 @@ impl<'a> Look<'a> {
     }
 
     /// Whether the inside of the tenant is as it shall be; unknown where nobody serves, or there is no way there.
-    fn is_in_step(&self) -> Option<bool> {
+    pub(super) fn is_in_step(&self) -> Option<bool> {
         let state = self.world.tenant.as_ref()?;
         let wanted = self.tenant_fingerprint()?;
         Some(state.configured == Some(wanted))
@@ -269,6 +276,10 @@ impl<'a> Look<'a> {
             ("endpoint", bytes(&endpoint.to_string())),
             ("authority", secret(SecretRole::Authority)?),
             ("kubeconfig", secret(SecretRole::AdminKubeconfig)?),
+            (
+                "administrator",
+                bytes(chosen_kubeconfig(self.control_plane).unwrap_or_default()),
+            ),
             ("frozen", bytes(&is_frozen(self.control_plane).to_string())),
         ];
         Some(checksum(
@@ -284,6 +295,7 @@ impl<'a> Look<'a> {
         let before = self.control_plane.status.clone().unwrap_or_default();
         let conditions = self.conditions(&before, refusal);
         let resources = self.resources(before.kubernetes_resources.as_ref());
+        let inside = self.inside();
         TenantControlPlaneStatus {
             control_plane_endpoint: self.addresses.endpoint.as_ref().map(ToString::to_string),
             kubernetes_resources: Some(resources),
@@ -298,9 +310,9 @@ impl<'a> Look<'a> {
                 before.kubeconfig.as_ref(),
                 self.now,
             )),
-            kubeadm_config: before.kubeadm_config,
-            kubeadm_phase: before.kubeadm_phase,
-            addons: before.addons,
+            addons: self.addons(inside.as_ref(), before.addons.as_ref()),
+            kubeadm_config: self.kubeadm_config(inside.as_ref(), before.kubeadm_config),
+            kubeadm_phase: self.kubeadm_phase(inside.as_ref(), before.kubeadm_phase),
             observed_generation: None,
             conditions,
         }

@@ -6,7 +6,7 @@ use pretty_assertions::assert_eq;
 
 use super::*;
 use crate::{
-    move_port::{ErrandState, ErrandTask, Progress, Stillness},
+    move_port::{Arrival, ErrandState, ErrandTask, Progress, Remains, Stillness},
     tenant_port::TenantState,
 };
 
@@ -42,7 +42,7 @@ fn copying() -> (TenantControlPlane, World, Memory) {
 /// The same once everything is in `silver`, and that is on record.
 fn switching() -> (TenantControlPlane, World, Memory) {
     let (control_plane, mut world, memory) = copying();
-    progress(&mut world, Progress::Done(Some(42)));
+    progress(&mut world, arrived(42, 0));
     let plan = look(&control_plane, &world);
     std::mem::swap(&mut world.store, &mut world.other_store);
     (after(control_plane, &plan), world, memory)
@@ -80,6 +80,10 @@ fn run_errand(control_plane: &TenantControlPlane, world: &mut World, progress: P
 
 fn progress(world: &mut World, progress: Progress) {
     world.errand.as_mut().unwrap().progress = progress;
+}
+
+fn arrived(entries: u64, behind: u64) -> Progress {
+    Progress::Done(Some(Arrival { entries, behind }))
 }
 
 fn recorded(plan: &Planned) -> Option<MigrationState> {
@@ -126,6 +130,23 @@ fn pods_use(world: &mut World, store: &str) {
     world.deployment.as_mut().unwrap().store = Some(store.to_owned());
 }
 
+/// The tenant is told to refuse writes. That is a write itself, so that the store must take it: an earlier copy may have
+/// closed it.
+fn assert_refuses_writes(plan: &Planned) {
+    let open = ErrandTask::Open {
+        store: "default".to_owned(),
+    };
+    assert_eq!(errand(plan), Some(open));
+    assert!(
+        matches!(
+            plan.effects.as_slice(),
+            [Effect::ConfigureTenant { .. }, Effect::RunErrand(_)]
+        ),
+        "{:?}",
+        plan.effects
+    );
+}
+
 #[test]
 fn a_move_is_on_record_before_anything_is_done_for_it() {
     let (control_plane, mut world, _) = told_to_move();
@@ -138,11 +159,7 @@ fn a_move_is_on_record_before_anything_is_done_for_it() {
 
     // First writes are refused, then the copy begins.
     let plan = look(&control_plane, &world);
-    assert!(
-        matches!(plan.effects.as_slice(), [Effect::ConfigureTenant { .. }]),
-        "{:?}",
-        plan.effects
-    );
+    assert_refuses_writes(&plan);
     in_step(&control_plane, &mut world);
     assert_eq!(
         errand(&look(&control_plane, &world)),
@@ -150,6 +167,7 @@ fn a_move_is_on_record_before_anything_is_done_for_it() {
             from: "default".to_owned(),
             to: "silver".to_owned(),
             stillness: Stillness::Frozen,
+            remains: Remains::Go,
         })
     );
     run_errand(&control_plane, &mut world, Progress::Working);
@@ -169,7 +187,7 @@ fn a_move_is_on_record_before_anything_is_done_for_it() {
 #[test]
 fn a_copy_that_arrived_is_switched_to_and_the_old_store_is_emptied() {
     let (control_plane, mut world, _) = copying();
-    progress(&mut world, Progress::Done(Some(42)));
+    progress(&mut world, arrived(42, 0));
     let plan = look(&control_plane, &world);
     assert_eq!(stage(&plan), Some(MigrationStage::Switching));
     assert_eq!(
@@ -239,12 +257,7 @@ fn a_new_process_copies_anew_and_not_before_writes_are_refused() {
     let (control_plane, mut world, _) = copying();
     world.errand = None;
     world.tenant = Some(TenantState::default());
-    let plan = look(&control_plane, &world);
-    assert!(
-        matches!(plan.effects.as_slice(), [Effect::ConfigureTenant { .. }]),
-        "{:?}",
-        plan.effects
-    );
+    assert_refuses_writes(&look(&control_plane, &world));
     in_step(&control_plane, &mut world);
     assert!(matches!(
         errand(&look(&control_plane, &world)),
@@ -328,9 +341,10 @@ fn one_that_sleeps_is_moved_without_waking_it_and_copied_anew_if_it_was_awake_me
         from: "default".to_owned(),
         to: "silver".to_owned(),
         stillness: Stillness::Asleep(Some(generation)),
+        remains: Remains::Go,
     };
     assert_eq!(errand(&look(&control_plane, &world)), Some(copied(2)));
-    run_errand(&control_plane, &mut world, Progress::Done(Some(1)));
+    run_errand(&control_plane, &mut world, arrived(1, 0));
     let plan = look(&control_plane, &world);
     assert_eq!(
         (stage(&plan), home(&plan).as_str()),
@@ -344,12 +358,84 @@ fn one_that_sleeps_is_moved_without_waking_it_and_copied_anew_if_it_was_awake_me
     assert_eq!(errand(&plan), Some(copied(4)));
 }
 
+#[test]
+fn one_that_is_woken_during_the_copy_is_told_to_refuse_writes_and_copied_anew() {
+    let (mut control_plane, mut world, _) = told_to_move();
+    let awake = world.deployment.clone();
+    let replicas = control_plane.spec.control_plane.deployment.replicas;
+    asleep(&mut control_plane, &mut world, 2);
+    let plan = look(&control_plane, &world);
+    let mut control_plane = after(control_plane, &plan);
+    run_errand(&control_plane, &mut world, Progress::Working);
+
+    control_plane.spec.control_plane.deployment.replicas = replicas;
+    world.deployment = awake;
+    world.tenant = Some(TenantState::default());
+    let open = ErrandTask::Open {
+        store: "default".to_owned(),
+    };
+    let plan = look(&control_plane, &world);
+    assert_eq!(errand(&plan), Some(open), "that is a write too");
+    run_errand(&control_plane, &mut world, Progress::Done(None));
+    in_step(&control_plane, &mut world);
+    assert!(matches!(
+        errand(&look(&control_plane, &world)),
+        Some(ErrandTask::Copy {
+            stillness: Stillness::Frozen,
+            ..
+        })
+    ));
+}
+
+#[test]
+fn a_new_store_that_is_far_behind_is_told_of_until_the_end() {
+    let (control_plane, mut world, _) = copying();
+    progress(&mut world, arrived(42, 7_000_000));
+    let plan = look(&control_plane, &world);
+    assert_eq!(
+        said(&plan),
+        "Migrating: the state is in silver, and pods that use it take the place of the others; writes are refused; \
+         the revisions of silver are 7000000 behind those of default, so that whoever watched there may hear nothing: \
+         restart kubelets, and what else watches, after the move"
+    );
+    let mut finishing = after(control_plane, &plan);
+    let migration = &mut finishing
+        .status
+        .as_mut()
+        .unwrap()
+        .storage
+        .as_mut()
+        .unwrap()
+        .migration;
+    migration.as_mut().unwrap().stage = MigrationStage::Finishing;
+    std::mem::swap(&mut world.store, &mut world.other_store);
+    assert!(said(&look(&finishing, &world)).contains("restart kubelets"));
+}
+
+/// The store that the state stays in takes writes again, before anything else is done in stores.
+fn assert_opens(control_plane: &TenantControlPlane, world: &mut World) {
+    let open = ErrandTask::Open {
+        store: "default".to_owned(),
+    };
+    assert_eq!(errand(&look(control_plane, world)), Some(open));
+    run_errand(
+        control_plane,
+        world,
+        Progress::Failing("no answer".to_owned()),
+    );
+    let plan = look(control_plane, world);
+    assert_eq!(errand(&plan), None);
+    assert!(said(&plan).contains("no answer"), "{}", said(&plan));
+    progress(world, Progress::Done(None));
+}
+
 /// From the way back to its end.
 fn assert_returns(control_plane: TenantControlPlane, mut world: World, why: &str) {
     let clear = ErrandTask::Clear {
         store: "silver".to_owned(),
         leaving: false,
     };
+    assert_opens(&control_plane, &mut world);
     let plan = look(&control_plane, &world);
     assert_eq!(errand(&plan), Some(clear));
     assert!(
@@ -496,6 +582,11 @@ fn pods_that_do_not_come_up_with_the_new_store_get_the_old_one_back() {
     );
     set_up(&control_plane, &plan, &memory);
     world.secrets = memory.seen();
+    assert_opens(&control_plane, &mut world);
+    let seal = ErrandTask::Seal {
+        store: "silver".to_owned(),
+    };
+    assert_eq!(errand(&look(&control_plane, &world)), Some(seal));
     run_errand(
         &control_plane,
         &mut world,
@@ -547,7 +638,11 @@ fn a_store_that_was_never_used_is_left_without_a_copy() {
 #[test]
 fn a_control_plane_that_is_deleted_on_the_way_leaves_nothing_in_either_store() {
     let discarded = |control_plane: TenantControlPlane, world: &World| {
-        let plan = look(&deleted(control_plane, 1), world);
+        let world = World {
+            deployment: None,
+            ..world.clone()
+        };
+        let plan = look(&deleted(control_plane, 1), &world);
         assert_eq!(plan.next, Next::Done);
         let discards = plan.effects.iter().filter_map(|effect| match effect {
             Effect::DiscardStore(order) => Some((order.stores.clone(), order.established)),

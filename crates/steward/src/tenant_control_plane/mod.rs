@@ -13,6 +13,7 @@
 //! is left behind however a deletion comes. How the state moves to another store is told by `migration`.
 
 mod findings;
+mod inside;
 mod look;
 mod migration;
 mod observe;
@@ -57,7 +58,9 @@ use crate::{
 
 pub(crate) use observe::cached;
 pub use observe::{StoreView, World};
-pub(crate) use part::{chosen_store, is_frozen, touches, used_stores, watched_stores};
+pub(crate) use part::{
+    chosen_store, is_frozen, overrides_of, touches, used_stores, watched_stores,
+};
 pub use phase::phase;
 pub(crate) use plan::version_to_run;
 
@@ -84,6 +87,11 @@ pub enum Effect {
     },
     /// Lets go of the inside of the tenant.
     ReleaseTenant,
+    /// Ends the pods: their Deployment goes when all of them are gone.
+    EndPods {
+        /// UID of the Deployment.
+        uid: String,
+    },
     /// Takes the finalizer off that an older release left.
     DropLegacyFinalizer,
 }

@@ -14,7 +14,10 @@ use kube::ResourceExt;
 
 use super::{
     TenantControlPlaneReconciler,
-    part::{chosen_store, has_precedence, other_store, own_stores, second_store, touches_in},
+    part::{
+        chosen_store, has_precedence, other_store, overrides_of, own_stores, second_store,
+        touches_in,
+    },
 };
 use crate::{
     move_port::ErrandState,
@@ -58,6 +61,8 @@ pub struct World {
     pub ingress: Option<IngressFacts>,
     /// Its route of the Gateway API.
     pub route: Option<RouteFacts>,
+    /// The route of its reverse tunnel.
+    pub konnectivity_route: Option<RouteFacts>,
     /// Its data store.
     pub store: StoreView,
     /// The stores of single resources.
@@ -88,7 +93,7 @@ pub(super) async fn observe(
         None => StoreView::Unnamed,
     };
     let mut overrides = Vec::new();
-    for wish in &control_plane.spec.data_store_overrides {
+    for wish in overrides_of(control_plane) {
         let view = view(&wish.data_store, reconciler, context).await?;
         overrides.push((wish.resource.clone(), view));
     }
@@ -103,6 +108,7 @@ pub(super) async fn observe(
         deployment: cached(context, &names),
         ingress: cached(context, &names),
         route: cached(context, &names),
+        konnectivity_route: cached_at(context, &names, &names.konnectivity_route()),
         store,
         overrides,
         rivals: rivals(control_plane, settings, context),
@@ -157,7 +163,13 @@ fn find_other(
 
 /// What is remembered of the object that has the control plane's own name and is its.
 pub(crate) fn cached<P: Projection + Clone>(context: &Context, names: &Names) -> Option<P> {
-    let found = context.cache::<P>().get(&names.itself())?;
+    cached_at(context, names, names.name())
+}
+
+/// The same of the object of another name in the control plane's namespace.
+fn cached_at<P: Projection + Clone>(context: &Context, names: &Names, name: &str) -> Option<P> {
+    let key = ObjectKey::namespaced(names.namespace(), name);
+    let found = context.cache::<P>().get(&key)?;
     // One of the same name that another control plane left behind is about to go.
     (found.facts.owner.as_deref() == Some(names.uid())).then(|| found.value.clone())
 }

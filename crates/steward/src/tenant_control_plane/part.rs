@@ -1,18 +1,21 @@
 //! Which part of which store a control plane has or asks for, and who has it if two do. Pure; what is a name, and what touches
 //! what, is decided by `steward-datastore`.
 
-use butler_api::steward::{
-    data_store::DataStoreDriver,
-    tenant_control_plane::{
-        TenantControlPlane,
-        status::{MigrationStage, MigrationState, StorageState},
+use butler_api::{
+    keys::annotations,
+    steward::{
+        data_store::DataStoreDriver,
+        tenant_control_plane::{
+            DataStoreOverride, TenantControlPlane,
+            status::{MigrationStage, MigrationState, StorageState},
+        },
     },
 };
 use butler_runtime::object::ObjectKey;
 use kube::ResourceExt;
 use steward_datastore::{Claim, Refusal, Schema, TenantUid, User, decide};
 
-use crate::settings::Settings;
+use crate::{move_port::Remains, settings::Settings};
 
 /// What the status says of the state.
 pub(super) fn storage_of(control_plane: &TenantControlPlane) -> Option<&StorageState> {
@@ -46,6 +49,17 @@ pub(crate) fn is_frozen(control_plane: &TenantControlPlane) -> bool {
     })
 }
 
+/// What becomes of a control plane's state in a store to which it moves. Only what is known to be its own can be there, so it
+/// goes, unless somebody says that it must not.
+pub(super) fn remains(control_plane: &TenantControlPlane) -> Remains {
+    let annotations = control_plane.annotations();
+    let asked = annotations.get(annotations::STEWARD_CLEANUP_PRIOR_MIGRATION);
+    match asked.map(|text| text.to_ascii_lowercase()).as_deref() {
+        Some("false" | "f" | "0") => Remains::Stay,
+        _ => Remains::Go,
+    }
+}
+
 /// The store that the spec names, if the state is in another one.
 pub(super) fn wished_store(control_plane: &TenantControlPlane) -> Option<&str> {
     let has = storage_of(control_plane)?.data_store_name.as_ref()?;
@@ -72,8 +86,53 @@ pub(super) fn other_store(control_plane: &TenantControlPlane) -> Option<&str> {
     second_store(control_plane).or_else(|| wished_store(control_plane))
 }
 
+/// The resources that are on record as kept in other stores.
+fn placed_overrides(control_plane: &TenantControlPlane) -> Option<&[DataStoreOverride]> {
+    storage_of(control_plane)?.overrides.as_deref()
+}
+
+/// The resources that are kept in other stores: those on record, which stay where they are, else those that the spec names.
+pub(crate) fn overrides_of(control_plane: &TenantControlPlane) -> &[DataStoreOverride] {
+    placed_overrides(control_plane).unwrap_or(&control_plane.spec.data_store_overrides)
+}
+
+/// What stays where it is although the spec says otherwise, in a sentence.
+pub(super) fn held_overrides(control_plane: &TenantControlPlane) -> Option<String> {
+    let placed = placed_overrides(control_plane)?;
+    let wished = &control_plane.spec.data_store_overrides;
+    if placed == wished {
+        return None;
+    }
+    let told = |overrides: &[DataStoreOverride]| {
+        let each: Vec<_> = overrides
+            .iter()
+            .map(|wish| format!("{} in {}", wish.resource, wish.data_store))
+            .collect();
+        if each.is_empty() {
+            "nothing elsewhere".to_owned()
+        } else {
+            each.join(", ")
+        }
+    };
+    Some(format!(
+        "spec.dataStoreOverrides wants {}, but what was set up stays: {}; what is kept in a store would be left behind in it, so set the field back",
+        told(wished),
+        told(placed)
+    ))
+}
+
+/// The stores of single resources of which it is on record that they were set up for the control plane. What has its names in
+/// others may be somebody else's.
+pub(super) fn settled_override_stores(
+    control_plane: &TenantControlPlane,
+) -> impl Iterator<Item = &String> {
+    let placed = placed_overrides(control_plane).filter(|_| was_set_up(control_plane));
+    let placed = placed.into_iter().flatten();
+    placed.map(|wish| &wish.data_store)
+}
+
 fn override_stores(control_plane: &TenantControlPlane) -> impl Iterator<Item = String> + '_ {
-    let overrides = control_plane.spec.data_store_overrides.iter();
+    let overrides = overrides_of(control_plane).iter();
     overrides.map(|wish| wish.data_store.clone())
 }
 
@@ -200,8 +259,19 @@ pub(super) fn touches_in(
     )
 }
 
-/// Whether the first of two that want the same of a store has it: whose whole state is there, else who announced it, else who
-/// is older. Which resources are kept elsewhere can change at any time, and takes nothing from anybody.
+/// Whether a control plane is known to have its part of a store: it was set up there, for all of the state or for single
+/// resources, and was not left yet.
+pub(super) fn is_settled_in(store: &str, control_plane: &TenantControlPlane) -> bool {
+    let has = storage_of(control_plane).and_then(|storage| storage.data_store_name.as_deref());
+    let leaves = migration_of(control_plane).map(|migration| migration.from.as_str());
+    let leaves = leaves.filter(|from| second_store(control_plane) == Some(*from));
+    let mut stores = settled_override_stores(control_plane).map(String::as_str);
+    let is_home = was_set_up(control_plane) && [has, leaves].contains(&Some(store));
+    is_home || stores.any(|settled| settled == store)
+}
+
+/// Whether the first of two that want the same of a store has it: who was set up there, else whose whole state shall be there,
+/// else who announced it, else who is older. Age says nothing about whose the data is.
 pub(super) fn has_precedence(
     store: &str,
     one: &TenantControlPlane,
@@ -213,13 +283,20 @@ pub(super) fn has_precedence(
         let at_home =
             announced && claimed_stores(control_plane, settings).any(|claimed| claimed == store);
         let born = control_plane.creation_timestamp().map(|time| time.0);
-        (!at_home, !announced, born, control_plane.uid())
+        (
+            !is_settled_in(store, control_plane),
+            !at_home,
+            !announced,
+            born,
+            control_plane.uid(),
+        )
     };
     rank(one) < rank(other)
 }
 
 #[cfg(test)]
 mod tests {
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
     use serde_json::json;
 
     use super::*;
@@ -256,5 +333,73 @@ mod tests {
         assert!(has_precedence("gold", &at_home, &visitor, &settings));
         assert!(!has_precedence("gold", &visitor, &at_home, &settings));
         assert!(!touches(&hosted("c", "silver", None), &at_home, &settings));
+    }
+
+    fn set_up(mut control_plane: TenantControlPlane) -> TenantControlPlane {
+        let storage = control_plane.status.as_mut().unwrap().storage.as_mut();
+        let storage = storage.unwrap();
+        storage.setup.as_mut().unwrap().checksum = Some("done".to_owned());
+        storage.overrides = Some(control_plane.spec.data_store_overrides.clone());
+        control_plane
+    }
+
+    fn born(mut control_plane: TenantControlPlane, time: &str) -> TenantControlPlane {
+        control_plane.metadata.creation_timestamp = Some(Time(time.parse().unwrap()));
+        control_plane
+    }
+
+    #[test]
+    fn who_was_set_up_in_a_store_has_it_whoever_is_older() {
+        let settings = Settings::default();
+        let first = |one: &TenantControlPlane, other: &TenantControlPlane| {
+            let order = has_precedence("gold", one, other, &settings);
+            assert_ne!(order, has_precedence("gold", other, one, &settings));
+            order
+        };
+        let older = born(hosted("b", "gold", None), "2026-01-01T00:00:00Z");
+        let younger = born(hosted("a", "gold", None), "2026-02-01T00:00:00Z");
+        assert!(first(&older, &younger), "neither was set up: age decides");
+        let settled = set_up(younger);
+        assert!(first(&settled, &older));
+        assert!(
+            first(&set_up(older.clone()), &settled),
+            "both were: age decides"
+        );
+        // What was set up for single resources is there too.
+        let visitor = hosted("c", "silver", Some("gold"));
+        assert!(first(&older, &visitor));
+        assert!(first(&set_up(visitor), &older));
+    }
+
+    #[test]
+    fn what_was_placed_in_another_store_stays_there_whatever_the_spec_says() {
+        let mut control_plane = set_up(hosted("a", "silver", Some("gold")));
+        assert_eq!(held_overrides(&control_plane), None);
+        control_plane.spec.data_store_overrides[0].data_store = "bronze".to_owned();
+        assert_eq!(overrides_of(&control_plane)[0].data_store, "gold");
+        insta::assert_snapshot!(held_overrides(&control_plane).unwrap(), @"spec.dataStoreOverrides wants /events in bronze, but what was set up stays: /events in gold; what is kept in a store would be left behind in it, so set the field back");
+        control_plane.spec.data_store_overrides.clear();
+        assert!(held_overrides(&control_plane).is_some());
+        assert_eq!(
+            used_stores(&control_plane, &Settings::default()),
+            ["silver", "gold"]
+        );
+    }
+
+    #[test]
+    fn what_a_control_plane_left_in_a_store_goes_unless_somebody_says_otherwise() {
+        let mut control_plane = hosted("a", "silver", None);
+        assert_eq!(remains(&control_plane), Remains::Go);
+        for (text, expected) in [
+            ("true", Remains::Go),
+            ("false", Remains::Stay),
+            ("False", Remains::Stay),
+            ("0", Remains::Stay),
+        ] {
+            let annotation = annotations::STEWARD_CLEANUP_PRIOR_MIGRATION.to_owned();
+            let annotations = control_plane.annotations_mut();
+            annotations.insert(annotation, text.to_owned());
+            assert_eq!(remains(&control_plane), expected, "{text}");
+        }
     }
 }

@@ -1,7 +1,10 @@
 //! Carries out what server-side apply cannot do.
 
 use butler_api::{keys::finalizers, steward::tenant_control_plane::TenantControlPlane};
-use butler_runtime::{failure::Failure, object::Kind, reconciler::Context};
+use butler_runtime::{
+    api_server::Preconditions, failure::Failure, object::Kind, reconciler::Context,
+};
+use k8s_openapi::api::apps::v1::Deployment;
 use kube::ResourceExt;
 use serde_json::json;
 
@@ -43,6 +46,16 @@ pub(super) async fn perform(
                 tenants.release(names.uid());
             }
             Ok(())
+        }
+        Effect::EndPods { uid } => {
+            let preconditions = Preconditions {
+                uid: Some(uid.clone()),
+                resource_version: None,
+            };
+            let (kind, key) = (Kind::of::<Deployment>(), names.itself());
+            let api = context.api();
+            let asked = api.delete_after_dependents(&kind, &key, preconditions);
+            asked.await.map_err(Failure::from)
         }
         Effect::DropLegacyFinalizer => drop_legacy_finalizer(control_plane, context).await,
     }

@@ -40,9 +40,6 @@ mod tests {
         DeploymentFacts {
             generation: Some(1),
             wanted,
-            image: None,
-            store: None,
-            trust: std::collections::BTreeMap::new(),
             status: DeploymentStatus {
                 observed_generation: Some(1),
                 replicas: Some(ready),
@@ -50,6 +47,7 @@ mod tests {
                 ready_replicas: Some(ready),
                 ..DeploymentStatus::default()
             },
+            ..DeploymentFacts::default()
         }
     }
 

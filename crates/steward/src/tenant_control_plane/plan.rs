@@ -4,7 +4,10 @@ use butler_api::{
     conditions::{reasons, types},
     keys::finalizers,
     steward::tenant_control_plane::{TenantControlPlane, TenantControlPlaneStatus},
-    version::KubernetesVersion,
+    version::{
+        KubernetesVersion,
+        rules::{self, VersionRefusal},
+    },
 };
 use butler_runtime::{
     conditions::Conditions,
@@ -17,16 +20,14 @@ use super::{
     Effect,
     look::{Look, installed},
     observe::World,
-    part::{migration_of, own_stores, part_of_store, second_store, was_set_up},
+    part::{is_settled_in, migration_of, own_stores, part_of_store, second_store},
 };
-use crate::{
-    settings::Settings,
-    store::DiscardOrder,
-    version_rules::{self, VersionRefusal},
-};
+use crate::{settings::Settings, store::DiscardOrder};
 
 /// How long a deletion waits for a store that is itself being deleted and does not answer.
 const PATIENCE: SignedDuration = SignedDuration::from_mins(5);
+/// How long a deletion waits for pods that do not end, as on a node that is lost. It is several times the grace that they have.
+const PODS_END_WITHIN: SignedDuration = SignedDuration::from_mins(2);
 
 pub(super) fn plan(
     control_plane: &TenantControlPlane,
@@ -77,7 +78,7 @@ pub(crate) fn version_to_run(
     control_plane: &TenantControlPlane,
 ) -> Result<(KubernetesVersion, Option<VersionRefusal>), VersionRefusal> {
     let installed = installed(control_plane);
-    let refusal = match version_rules::check(installed, &control_plane.spec.kubernetes.version) {
+    let refusal = match rules::check(installed, &control_plane.spec.kubernetes.version) {
         Ok(version) => return Ok((version, None)),
         Err(refusal) => refusal,
     };
@@ -108,7 +109,8 @@ fn refused(
     }
 }
 
-/// Its part of the stores goes; everything else goes with the object itself.
+/// The pods go, then its part of the stores: an API server that has lost its store takes all of its grace to end, and one that has
+/// not may write. Everything else goes with the object itself.
 fn teardown(
     control_plane: &TenantControlPlane,
     world: &World,
@@ -116,13 +118,16 @@ fn teardown(
     now: Timestamp,
 ) -> Plan<TenantControlPlaneStatus, Effect> {
     let before = control_plane.status.clone().unwrap_or_default();
+    let since = control_plane.metadata.deletion_timestamp.as_ref();
+    let waited = since.map_or(SignedDuration::ZERO, |since| now.duration_since(since.0));
+    let left = PODS_END_WITHIN - waited;
+    let pods = world.deployment.as_ref().filter(|_| left.is_positive());
+    let message = match pods {
+        Some(_) => "the control plane is being deleted: its pods end first",
+        None => "the control plane is being deleted",
+    };
     let conditions = Conditions::since(&before.conditions, control_plane.metadata.generation, now)
-        .say(
-            types::READY,
-            false,
-            reasons::DELETING,
-            "the control plane is being deleted",
-        )
+        .say(types::READY, false, reasons::DELETING, message)
         .finish();
     let has_state = before
         .storage
@@ -142,8 +147,16 @@ fn teardown(
             ..Plan::status(status)
         };
     }
-    let since = control_plane.metadata.deletion_timestamp.as_ref();
-    let waited = since.map(|since| now.duration_since(since.0));
+    if let Some(pods) = pods {
+        let end = (!pods.is_ending).then(|| Effect::EndPods {
+            uid: pods.uid.clone(),
+        });
+        return Plan {
+            effects: [Effect::ReleaseTenant].into_iter().chain(end).collect(),
+            next: left.try_into().map_or(Next::AwaitChange, Next::After),
+            ..Plan::status(status)
+        };
+    }
     let (schema, user) = part_of_store(control_plane);
     let discard = |stores, established| {
         Effect::DiscardStore(DiscardOrder {
@@ -151,7 +164,7 @@ fn teardown(
             schema: schema.clone(),
             user: user.clone(),
             established,
-            patience_is_over: waited.is_some_and(|waited| waited > PATIENCE),
+            patience_is_over: waited > PATIENCE,
         })
     };
     let mut effects = vec![Effect::ReleaseTenant];
@@ -159,7 +172,11 @@ fn teardown(
         let mut stores = own_stores(control_plane, settings);
         // What has its names there is another's.
         stores.retain(|store| !world.rivals.contains_key(store));
-        effects.push(discard(stores, was_set_up(control_plane)));
+        let is_settled = |store: &String| is_settled_in(store, control_plane);
+        let (settled, doubtful): (Vec<_>, Vec<_>) = stores.into_iter().partition(is_settled);
+        for (stores, established) in [(settled, true), (doubtful, false)] {
+            effects.extend((!stores.is_empty()).then(|| discard(stores, established)));
+        }
     }
     if let Some(store) = second_store(control_plane) {
         // Only what was copied from is known to be the control plane's.

@@ -1,8 +1,11 @@
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use butler_api::steward::{
     data_store::DataStoreDriver,
-    tenant_control_plane::status::{ControlPlanePhase, StorageSetupState, StorageState},
+    tenant_control_plane::{
+        DataStoreOverride,
+        status::{ControlPlanePhase, StorageSetupState, StorageState},
+    },
 };
 use butler_runtime::cache::{Cached, Facts, Projection};
 use butler_runtime::object::ObjectKey;
@@ -12,6 +15,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use pretty_assertions::assert_eq;
 use serde_json::json;
 
+#[path = "inside_tests.rs"]
+mod inside;
 #[path = "migration_tests.rs"]
 mod migration;
 
@@ -115,7 +120,6 @@ fn serving(image: &str, wanted: i32) -> DeploymentFacts {
         wanted,
         image: Some(image.to_owned()),
         store: Some("default".to_owned()),
-        trust: std::collections::BTreeMap::new(),
         status: DeploymentStatus {
             observed_generation: Some(1),
             replicas: Some(wanted),
@@ -123,6 +127,7 @@ fn serving(image: &str, wanted: i32) -> DeploymentFacts {
             ready_replicas: Some(wanted),
             ..DeploymentStatus::default()
         },
+        ..DeploymentFacts::default()
     }
 }
 
@@ -445,19 +450,120 @@ fn deleted(mut control_plane: TenantControlPlane, seconds_ago: i64) -> TenantCon
 #[test]
 fn a_deleted_control_plane_leaves_alone_what_another_one_has() {
     let (mut control_plane, mut world, _) = ready(control_plane("LoadBalancer"));
-    let elsewhere = json!([{ "resource": "/events", "dataStore": "gold" }]);
-    control_plane.spec.data_store_overrides = serde_json::from_value(elsewhere).unwrap();
+    on_record(&mut control_plane, Some(events_in("gold")));
+    assert_eq!(
+        discarded(&control_plane, &world),
+        [(vec!["default".to_owned(), "gold".to_owned()], true)]
+    );
     world.rivals = [("gold".to_owned(), ObjectKey::namespaced("other", "first"))].into();
-    let plan = look(&deleted(control_plane, 1), &world);
-    let [Effect::ReleaseTenant, Effect::DiscardStore(order)] = plan.effects.as_slice() else {
-        panic!("{:?}", plan.effects);
+    assert_eq!(
+        discarded(&control_plane, &world),
+        [(vec!["default".to_owned()], true)]
+    );
+}
+
+fn events_in(store: &str) -> Vec<DataStoreOverride> {
+    vec![DataStoreOverride {
+        resource: "/events".to_owned(),
+        data_store: store.to_owned(),
+    }]
+}
+
+fn on_record(control_plane: &mut TenantControlPlane, overrides: Option<Vec<DataStoreOverride>>) {
+    let storage = control_plane.status.as_mut().unwrap().storage.as_mut();
+    storage.unwrap().overrides = overrides;
+}
+
+/// The stores that a deletion empties, and whether what is there is known to be the control plane's.
+fn discarded(control_plane: &TenantControlPlane, world: &World) -> Vec<(Vec<String>, bool)> {
+    let world = World {
+        deployment: None,
+        ..world.clone()
     };
-    assert_eq!(order.stores, ["default"]);
+    let plan = look(&deleted(control_plane.clone(), 1), &world);
+    let discards = plan.effects.iter().filter_map(|effect| match effect {
+        Effect::DiscardStore(order) => Some((order.stores.clone(), order.established)),
+        _ => None,
+    });
+    discards.collect()
+}
+
+#[test]
+fn resources_that_slip_into_another_store_stay_where_they_are_and_that_is_told() {
+    let (mut control_plane, world, _) = ready(control_plane("LoadBalancer"));
+    let storage = control_plane.status.clone().unwrap().storage.unwrap();
+    assert_eq!(
+        storage.overrides,
+        Some(Vec::new()),
+        "it is on record that there are none"
+    );
+    control_plane.spec.data_store_overrides = events_in("gold");
+    let plan = look(&control_plane, &world);
+    let told = told(&plan);
+    assert!(told.contains("DataStoreMigrated=False Unsupported: spec.dataStoreOverrides wants /events in gold, but what was set up stays: nothing elsewhere"), "{told}");
+    assert_eq!(plan.effects, [], "nothing is set up in gold");
+    assert_eq!(
+        discarded(&control_plane, &world),
+        [(vec!["default".to_owned()], true)],
+        "and nothing is taken away from there"
+    );
+}
+
+#[test]
+fn what_was_never_set_up_in_another_store_is_not_known_to_be_ours() {
+    let (mut control_plane, world, _) = ready(control_plane("LoadBalancer"));
+    // As an older release left it, which did not write down where resources are.
+    on_record(&mut control_plane, None);
+    control_plane.spec.data_store_overrides = events_in("gold");
+    assert_eq!(
+        discarded(&control_plane, &world),
+        [
+            (vec!["default".to_owned()], true),
+            (vec!["gold".to_owned()], false)
+        ]
+    );
+    let world = World {
+        overrides: vec![("/events".to_owned(), StoreView::Missing("gold".to_owned()))],
+        ..world
+    };
+    let storage = look(&control_plane, &world).status.storage.unwrap();
+    assert_eq!(storage.overrides, None, "nothing was set up with it");
+}
+
+#[test]
+fn the_pods_of_a_deleted_control_plane_end_before_its_part_of_the_store_goes() {
+    let (control_plane, mut world, _) = ready(control_plane("LoadBalancer"));
+    let pods = world.deployment.as_mut().unwrap();
+    pods.uid = "d-1".to_owned();
+    let plan = look(&deleted(control_plane.clone(), 1), &world);
+    let end = Effect::EndPods {
+        uid: "d-1".to_owned(),
+    };
+    assert_eq!(plan.effects, [Effect::ReleaseTenant, end]);
+    assert_eq!(plan.next, Next::After(Duration::from_secs(119)));
+    let told = told(&plan);
+    assert!(
+        told.contains(
+            "Ready=False Deleting: the control plane is being deleted: its pods end first"
+        ),
+        "{told}"
+    );
+
+    // While they end, nothing is asked for again.
+    world.deployment.as_mut().unwrap().is_ending = true;
+    let plan = look(&deleted(control_plane.clone(), 1), &world);
+    assert_eq!(plan.effects, [Effect::ReleaseTenant]);
+
+    // Pods of a lost node hold nobody up for ever.
+    let plan = look(&deleted(control_plane, 120), &world);
+    assert!(matches!(plan.effects.last(), Some(Effect::DiscardStore(_))));
+    assert_eq!(plan.next, Next::Done);
 }
 
 #[test]
 fn a_deleted_control_plane_gives_its_part_of_the_store_back_and_is_done() {
-    let (control_plane, world, _) = ready(control_plane("LoadBalancer"));
+    let (control_plane, mut world, _) = ready(control_plane("LoadBalancer"));
+    world.deployment = None;
     let plan = look(&deleted(control_plane.clone(), 1), &world);
     assert_eq!(plan.next, Next::Done);
     let [Effect::ReleaseTenant, Effect::DiscardStore(order)] = plan.effects.as_slice() else {

@@ -19,9 +19,9 @@ use k8s_openapi::{api::core::v1::LoadBalancerStatus, apimachinery::pkg::apis::me
 
 use super::observe::World;
 use crate::{
-    addresses::public_host,
+    addresses::{konnectivity_host, public_host},
     names::{Names, SecretRole},
-    projections::DeploymentFacts,
+    projections::{DeploymentFacts, RouteFacts},
 };
 
 /// A time as Kubernetes keeps it.
@@ -143,7 +143,7 @@ pub(super) fn service(
         namespace: names.namespace().to_owned(),
         port: spec.network_profile.port,
         load_balancer: is_balanced.then_some(balancer),
-        conditions: Vec::new(),
+        conditions: found.conditions.clone(),
     })
 }
 
@@ -161,27 +161,44 @@ pub(super) fn gateway(
     names: &Names,
     world: &World,
 ) -> Option<GatewayState> {
-    let found = world.route.as_ref()?;
     let (host, _) = public_host(control_plane)?;
+    let port = control_plane.spec.network_profile.port;
+    let found = world.route.as_ref()?;
+    Some(route(found, names.name(), &host, port))
+}
+
+/// The same of the reverse tunnel's route.
+pub(super) fn konnectivity_gateway(
+    control_plane: &TenantControlPlane,
+    names: &Names,
+    world: &World,
+) -> Option<GatewayState> {
+    let (host, _) = public_host(control_plane)?;
+    let wish = control_plane.spec.addons.konnectivity.as_ref()?;
+    let found = world.konnectivity_route.as_ref()?;
+    let (name, host) = (names.konnectivity_route(), konnectivity_host(&host));
+    Some(route(found, &name, &host, wish.server.port))
+}
+
+fn route(found: &RouteFacts, name: &str, host: &str, port: i32) -> GatewayState {
     let accepted = found.parents.iter().filter(|parent| {
         let mut conditions = parent.conditions.iter();
         conditions.any(|condition| condition.type_ == "Accepted" && condition.status == "True")
     });
-    let port = control_plane.spec.network_profile.port;
     let points = accepted.map(|parent| {
         let port = parent.parent_ref.port.unwrap_or(port);
         AccessPoint {
             type_: "Hostname".to_owned(),
-            value: host.clone(),
+            value: host.to_owned(),
             port,
             urls: vec![format!("https://{host}:{port}")],
         }
     });
-    Some(GatewayState {
+    GatewayState {
         access_points: points.collect(),
         parents: found.parents.clone(),
         route_ref: Some(RouteReference {
-            name: names.name().to_owned(),
+            name: name.to_owned(),
         }),
-    })
+    }
 }

@@ -10,7 +10,7 @@ use butler_api::{
         },
     },
 };
-use butler_pki::{LifeFraction, is_issued_by, renewal_due, renewal_time};
+use butler_pki::is_issued_by;
 use butler_runtime::conditions::{Answer, Finding};
 use jiff::Timestamp;
 use serde_json::json;
@@ -24,7 +24,7 @@ use super::{
 use crate::{
     build::StoreConnection,
     names::SecretRole,
-    secrets::{Content, Guard, Seen, bytes, checksum},
+    secrets::{Content, Guard, Moment, Seen, bytes, checksum},
     store::{Shows, StoreFacts, StoreOrder, setup_fingerprint},
 };
 
@@ -42,7 +42,7 @@ pub(super) struct Storage {
     pub(super) renewal: Option<Timestamp>,
 }
 
-pub(super) fn look(control_plane: &TenantControlPlane, world: &World, now: Timestamp) -> Storage {
+pub(super) fn look(control_plane: &TenantControlPlane, world: &World, moment: Moment) -> Storage {
     match usable(control_plane, world) {
         Err(finding) => Storage {
             finding,
@@ -51,7 +51,7 @@ pub(super) fn look(control_plane: &TenantControlPlane, world: &World, now: Times
             state: storage_of(control_plane).cloned(),
             renewal: None,
         },
-        Ok(facts) => look_at(control_plane, world, facts, now),
+        Ok(facts) => look_at(control_plane, world, facts, moment),
     }
 }
 
@@ -115,14 +115,22 @@ fn look_at(
     control_plane: &TenantControlPlane,
     world: &World,
     facts: &StoreFacts,
-    now: Timestamp,
+    moment: Moment,
 ) -> Storage {
+    let now = moment.now;
     let (schema, user) = part_of_store(control_plane);
     let config = world.secrets.get(&SecretRole::StoreConfig);
     let certificate = world.secrets.get(&SecretRole::StoreCertificate);
     let base = base(facts, world, &schema, &user);
-    let judged = judge_certificate(facts, &user, certificate, now);
+    let judged = judge_certificate(facts, &user, certificate, moment);
     let setup = judge_setup(&base, config);
+    // What was set up before is on record only if it is what the spec says now.
+    let overrides = storage_of(control_plane)
+        .and_then(|storage| storage.overrides.clone())
+        .or_else(|| {
+            let is_theirs = setup.is_ok() || !was_set_up(control_plane);
+            is_theirs.then(|| control_plane.spec.data_store_overrides.clone())
+        });
     let is_announced = storage_of(control_plane).is_some_and(|storage| {
         let announced = storage.setup.as_ref();
         let same = |setup: &StorageSetupState| {
@@ -174,7 +182,10 @@ fn look_at(
         .filter(|_| finding.answer == Answer::True);
     Storage {
         connection,
-        state: Some(state(control_plane, world, facts, (&schema, &user), now)),
+        state: Some(StorageState {
+            overrides,
+            ..state(control_plane, world, facts, (&schema, &user), now)
+        }),
         finding,
         order,
         renewal: judged.ok().flatten(),
@@ -221,7 +232,7 @@ fn judge_certificate(
     facts: &StoreFacts,
     user: &str,
     seen: Option<&Seen>,
-    now: Timestamp,
+    moment: Moment,
 ) -> Result<Option<Timestamp>, String> {
     let Some(authority) = &facts.authority_pem else {
         return Ok(None);
@@ -251,10 +262,10 @@ fn judge_certificate(
     if !genuine || pair.facts.common_name != user {
         return Err("has a certificate that is not this control plane's".to_owned());
     }
-    if seen.value.rotate || renewal_due(&pair.facts, now, LifeFraction::TWO_THIRDS) {
+    if seen.value.rotate || moment.is_due(&pair.facts) {
         return Err("has a certificate that is due for renewal".to_owned());
     }
-    Ok(Some(renewal_time(&pair.facts, LifeFraction::TWO_THIRDS)))
+    Ok(Some(moment.renewal_of(&pair.facts)))
 }
 
 fn connect(facts: &StoreFacts, world: &World, schema: &str) -> StoreConnection {
@@ -307,6 +318,7 @@ fn state(
             before.certificate.as_ref(),
             now,
         ),
+        overrides: before.overrides,
         migration: before.migration,
     }
 }

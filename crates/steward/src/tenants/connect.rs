@@ -1,7 +1,10 @@
 //! What must be known of a tenant, and the way to its API server: from the caches, and one Secret.
 
 use butler_api::{
-    conditions::reasons, keys::secret_keys, steward::tenant_control_plane::TenantControlPlane,
+    conditions::reasons,
+    keys::{annotations, secret_keys},
+    net::HostPort,
+    steward::tenant_control_plane::TenantControlPlane,
 };
 use butler_runtime::{
     api_server::ApiServer,
@@ -11,7 +14,8 @@ use butler_runtime::{
     remote::{RemoteCluster, RemoteClusters, RemoteKey, RemoteKubeconfig},
 };
 use k8s_openapi::api::core::v1::Secret;
-use steward_tenant::TenantFacts;
+use kube::ResourceExt;
+use steward_tenant::{FactsError, TenantFacts};
 
 use crate::{
     addresses::addresses,
@@ -33,13 +37,29 @@ pub enum TenantAccess {
 }
 
 impl TenantAccess {
-    /// The administrator's kubeconfig for this way. Nobody in the tenant can take this administrator's rights.
-    const fn kubeconfig_key(self) -> &'static str {
-        match self {
-            Self::Service => secret_keys::SUPER_ADMIN_SVC,
-            Self::Endpoint => secret_keys::SUPER_ADMIN_CONF,
+    /// The kubeconfig for this way, of the administrator whom an annotation of the control plane chooses. Without one, that whose
+    /// rights nobody in the tenant can take.
+    fn kubeconfig_key(self, chosen: Option<&str>) -> &str {
+        match (self, chosen) {
+            (Self::Service, None | Some(secret_keys::SUPER_ADMIN_CONF)) => {
+                secret_keys::SUPER_ADMIN_SVC
+            }
+            (Self::Endpoint, None | Some(secret_keys::SUPER_ADMIN_SVC)) => {
+                secret_keys::SUPER_ADMIN_CONF
+            }
+            (Self::Service, Some(secret_keys::ADMIN_CONF)) => secret_keys::ADMIN_SVC,
+            (Self::Endpoint, Some(secret_keys::ADMIN_SVC)) => secret_keys::ADMIN_CONF,
+            // Whoever put it there knows where it leads.
+            (_, Some(own)) => own,
         }
     }
+}
+
+/// The key that the control plane chooses among the administrators' kubeconfigs, if it does.
+pub(crate) fn chosen_kubeconfig(control_plane: &TenantControlPlane) -> Option<&str> {
+    let annotations = control_plane.annotations();
+    let chosen = annotations.get(annotations::STEWARD_KUBECONFIG_SECRET_KEY);
+    chosen.map(String::as_str).filter(|key| !key.is_empty())
 }
 
 pub(super) fn remote_key(names: &Names) -> RemoteKey {
@@ -78,11 +98,30 @@ pub(super) fn facts(
     let Content::Pair(Ok(authority)) = &authority.value.content else {
         return Err(gone("the authority of the tenant"));
     };
-    let facts = TenantFacts::of(control_plane, endpoint, &authority.certificate_pem)
-        .map_err(|error| Failure::terminal(reasons::VALIDATION_FAILED, error.to_string()))?;
+    let authority = &authority.certificate_pem;
+    facts_of(
+        control_plane,
+        service.as_ref(),
+        endpoint,
+        authority,
+        settings,
+    )
+    .map_err(|error| Failure::terminal(reasons::VALIDATION_FAILED, error.to_string()))
+}
+
+/// The same, from what is known of the management cluster. Pure.
+pub(crate) fn facts_of(
+    control_plane: &TenantControlPlane,
+    service: Option<&ServiceFacts>,
+    endpoint: HostPort,
+    authority_pem: &str,
+    settings: &Settings,
+) -> Result<TenantFacts, FactsError> {
+    let facts = TenantFacts::of(control_plane, endpoint, authority_pem)?;
     let version = version_to_run(control_plane).map_or(facts.version, |(version, _)| version);
     Ok(TenantFacts {
-        tunnel: tunnel::objects_in_tenant(control_plane, service.as_ref(), &version, settings),
+        tunnel: tunnel::objects_in_tenant(control_plane, service, &version, settings),
+        tcp_proxy: tunnel::tcp_proxy_in_tenant(control_plane, service, settings),
         version,
         frozen: is_frozen(control_plane),
         ..facts
@@ -92,16 +131,29 @@ pub(super) fn facts(
 /// The tenant's API server. The client is made once for each content of the kubeconfigs' Secret.
 pub(super) async fn connect(
     remotes: &RemoteClusters,
-    names: &Names,
+    control_plane: &TenantControlPlane,
     access: TenantAccess,
     context: &Context,
 ) -> Result<RemoteCluster, Failure> {
+    let names = &Names::of(control_plane);
     let key = names.secret(SecretRole::AdminKubeconfig);
     let secret = seen(names, SecretRole::AdminKubeconfig, context)?;
-    let load = || kubeconfig(context.api(), &key, access);
-    let cluster = remotes
-        .get(&remote_key(names), &secret.value.checksum, load)
-        .await;
+    let chosen = chosen_kubeconfig(control_plane);
+    let entry = access.kubeconfig_key(chosen);
+    if let (Some(_), Content::Kubeconfigs(found)) = (chosen, &secret.value.content)
+        && !found.contains_key(entry)
+    {
+        let there: Vec<_> = found.keys().map(String::as_str).collect();
+        let message = format!(
+            "the annotation {} wants {entry} of the Secret {key}, which has {}; choose one of these, or remove the annotation",
+            annotations::STEWARD_KUBECONFIG_SECRET_KEY,
+            there.join(", ")
+        );
+        return Err(Failure::terminal(reasons::VALIDATION_FAILED, message));
+    }
+    let version = format!("{} {entry}", secret.value.checksum);
+    let load = || kubeconfig(context.api(), &key, entry);
+    let cluster = remotes.get(&remote_key(names), &version, load).await;
     cluster.map_err(|error| {
         let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}"));
         let message = format!(
@@ -115,13 +167,41 @@ pub(super) async fn connect(
 async fn kubeconfig(
     api: &dyn ApiServer,
     key: &ObjectKey,
-    access: TenantAccess,
+    entry: &str,
 ) -> Result<RemoteKubeconfig, Failure> {
     let body = api.get(&secret_kind(), key).await?;
     let secret: Option<Secret> = body.and_then(|body| serde_json::from_value(body).ok());
     let data = secret.and_then(|secret| secret.data).unwrap_or_default();
-    let kubeconfig = data.get(access.kubeconfig_key());
-    let kubeconfig = kubeconfig
-        .ok_or_else(|| gone(&format!("{} of the Secret {key}", access.kubeconfig_key())))?;
+    let kubeconfig = data.get(entry);
+    let kubeconfig = kubeconfig.ok_or_else(|| gone(&format!("{entry} of the Secret {key}")))?;
     Ok(RemoteKubeconfig::from(kubeconfig.0.clone()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::control_plane;
+
+    #[test]
+    fn a_control_plane_chooses_as_whom_its_tenant_is_entered_and_not_by_which_way() {
+        let mut control_plane = control_plane("LoadBalancer");
+        assert_eq!(chosen_kubeconfig(&control_plane), None);
+        let annotation = annotations::STEWARD_KUBECONFIG_SECRET_KEY.to_owned();
+        let key = "admin.conf".to_owned();
+        control_plane.annotations_mut().insert(annotation, key);
+        assert_eq!(chosen_kubeconfig(&control_plane), Some("admin.conf"));
+        let (service, endpoint) = (TenantAccess::Service, TenantAccess::Endpoint);
+        let told = |access: TenantAccess| {
+            let keys = [None, Some("admin.conf"), Some("admin.svc"), Some("robot")];
+            keys.map(|key| access.kubeconfig_key(key).to_owned())
+        };
+        assert_eq!(
+            told(service),
+            ["super-admin.svc", "admin.svc", "admin.svc", "robot"]
+        );
+        assert_eq!(
+            told(endpoint),
+            ["super-admin.conf", "admin.conf", "admin.conf", "robot"]
+        );
+    }
 }

@@ -30,7 +30,8 @@ const READY_WITHIN: Duration = Duration::from_secs(30);
 /// How long one pass over a tenant may take: its requests have no deadline of their own, and its place is wanted by others.
 const PASS_WITHIN: Duration = Duration::from_mins(1);
 /// API servers take up that writes are refused a moment after one of them was told, each by itself; we reach only one of them.
-/// Ten times as long as it takes them on a busy machine.
+/// Ten times as long as it takes them on a busy machine. Nothing depends on it but a kind word: from when the state is copied
+/// the store itself takes no writes, and whoever writes through one that is later still is refused with an internal error.
 const ALL_FROZEN_AFTER: Duration = Duration::from_secs(3);
 /// How often it is asked whether writes are refused yet.
 const FREEZE_PERIOD: Duration = Duration::from_millis(200);

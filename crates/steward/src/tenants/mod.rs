@@ -34,6 +34,7 @@ use crate::{
 };
 
 pub use connect::TenantAccess;
+pub(crate) use connect::{chosen_kubeconfig, facts_of};
 
 /// As many tenants are brought in step at the same time: enough for a fleet that starts all at once, few enough that the
 /// process stays small.
@@ -111,7 +112,7 @@ impl Tenants {
             return Ok(());
         }
         let facts = connect::facts(control_plane, &names, &self.settings, context)?;
-        let cluster = connect::connect(&self.remotes, &names, self.access, context).await?;
+        let cluster = connect::connect(&self.remotes, control_plane, self.access, context).await?;
         let work = keep::Work {
             shared: Arc::downgrade(&self.shared),
             passes: Arc::clone(&self.passes),

@@ -79,7 +79,8 @@ fn pod(
     });
     if host_network {
         pod["hostNetwork"] = true.into();
-        pod["dnsPolicy"] = "ClusterFirstWithHostNet".into();
+        // The tenant's own DNS may need the tunnel.
+        pod["dnsPolicy"] = "Default".into();
     }
     pod
 }

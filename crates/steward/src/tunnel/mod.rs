@@ -1,9 +1,11 @@
-//! The reverse tunnel of a control plane: which of the two kinds it has, where its agents dial, and what they run by.
+//! The reverse tunnel of a control plane: which of the two kinds it has, where its agents dial, and what they run by. And the
+//! way back: the proxy through which pods of the tenant reach their API server.
 //!
 //! Owns the choice. Our own tunnel's container, configuration and objects are those of `butler-tunnel`; konnectivity's are
 //! built here and beside the other containers.
 
 mod konnectivity_agent;
+mod tcp_proxy;
 
 use butler_api::{
     net::HostPort,
@@ -23,6 +25,8 @@ use crate::{
     projections::ServiceFacts,
     settings::Settings,
 };
+
+pub use tcp_proxy::{TcpProxy, TcpProxyRefusal, tcp_proxy_in_tenant};
 
 /// Who konnectivity's server is in the tenant, and for whom agents have their tokens.
 pub(crate) const KONNECTIVITY_USER: &str = "system:konnectivity-server";
@@ -47,11 +51,13 @@ pub enum Tunnel<'a> {
 
 impl<'a> Tunnel<'a> {
     /// The tunnel of a control plane, if it has one. Ours, where the operator names an image for it and the control plane does
-    /// not insist on images of its own.
+    /// not insist on images of its own: who names a version of konnectivity wants konnectivity.
     pub fn of(control_plane: &'a TenantControlPlane, settings: &'a Settings) -> Option<Self> {
         let wish = control_plane.spec.addons.konnectivity.as_ref()?;
         let is_usual = wish.server.image == KonnectivityServer::default().image
-            && wish.agent.image == KonnectivityAgent::default().image;
+            && wish.agent.image == KonnectivityAgent::default().image
+            && wish.server.version.is_none()
+            && wish.agent.version.is_none();
         Some(match &settings.tunnel_image {
             Some(image) if is_usual => Self::Butler { wish, image },
             _ => Self::Konnectivity(wish),
@@ -113,32 +119,54 @@ pub fn objects_in_tenant(
     let Some(server) = dialled(control_plane, service, wish) else {
         return Vec::new();
     };
-    // A public name is resolved by the node's DNS: that of the tenant may need the tunnel itself.
-    let host_network = wish.agent.host_network || public_host(control_plane).is_some();
     match tunnel {
         Tunnel::Konnectivity(_) => {
+            let host_network = on_host_network(control_plane, wish);
             konnectivity_agent::objects(&wish.agent, &server, host_network, version)
         }
-        Tunnel::Butler { image, .. } => {
-            let Ok(server) = server.to_string().parse() else {
-                return Vec::new();
-            };
-            let spec = AgentSpec {
-                image: image.to_owned(),
-                image_pull_policy: None,
-                server,
-                server_name: None,
-                server_user: tunnel.server_user().to_owned(),
-                mode: mode(&wish.agent),
-                host_network,
-                host_aliases: Vec::new(),
-                tolerations: wish.agent.tolerations.clone(),
-                resources: None,
-                extra_arguments: wish.agent.extra_args.clone(),
-            };
-            manifests(&agent_objects(&spec))
-        }
+        Tunnel::Butler { .. } => agent_spec(control_plane, service, settings)
+            .map(|spec| manifests(&agent_objects(&spec)))
+            .unwrap_or_default(),
     }
+}
+
+/// The agents of our own tunnel; none if it is another's, or its address is not known yet.
+pub fn agent_spec(
+    control_plane: &TenantControlPlane,
+    service: Option<&ServiceFacts>,
+    settings: &Settings,
+) -> Option<AgentSpec> {
+    let tunnel = Tunnel::of(control_plane, settings)?;
+    let Tunnel::Butler { wish, image } = tunnel else {
+        return None;
+    };
+    let server = dialled(control_plane, service, wish)?;
+    Some(AgentSpec {
+        image: image.to_owned(),
+        image_pull_policy: None,
+        server: server.to_string().parse().ok()?,
+        server_name: None,
+        server_user: tunnel.server_user().to_owned(),
+        mode: mode(&wish.agent),
+        host_network: on_host_network(control_plane, wish),
+        host_aliases: Vec::new(),
+        tolerations: wish.agent.tolerations.clone(),
+        resources: None,
+        extra_arguments: wish.agent.extra_args.clone(),
+    })
+}
+
+/// A public name is resolved by the node's DNS: that of the tenant may need the tunnel itself.
+fn on_host_network(control_plane: &TenantControlPlane, wish: &Konnectivity) -> bool {
+    wish.agent.host_network || public_host(control_plane).is_some()
+}
+
+/// Whether an Ingress can tell connections to the tunnel from those to the API server: it does so by their names. A Gateway
+/// has a port for each.
+pub fn has_a_name_of_its_own(control_plane: &TenantControlPlane) -> bool {
+    let by_gateway = control_plane.spec.control_plane.gateway.is_some();
+    public_host(control_plane)
+        .is_none_or(|(host, _)| by_gateway || konnectivity_host(&host) != host)
 }
 
 fn mode(agent: &KonnectivityAgent) -> AgentMode {
@@ -244,6 +272,24 @@ mod tests {
                 .to_string()
                 .contains("mirror.example.com/proxy-agent:v0.36.0")
         );
+    }
+
+    #[test]
+    fn who_pins_a_version_of_konnectivity_gets_konnectivity() {
+        let objects = told(json!({ "agent": { "version": "v0.34.1" } }), &ours());
+        let workload = objects.last().unwrap().body.to_string();
+        assert!(workload.contains("proxy-agent:v0.34.1"), "{workload}");
+    }
+
+    #[test]
+    fn flags_of_konnectivity_do_not_end_agents_of_ours() {
+        let objects = told(
+            json!({ "agent": { "extraArgs": ["--v=8", "--dial-timeout=3s"] } }),
+            &ours(),
+        );
+        let workload = objects.last().unwrap().body.to_string();
+        assert!(workload.contains("--dial-timeout=3s"), "{workload}");
+        assert!(!workload.contains("--v=8"), "{workload}");
     }
 
     #[test]

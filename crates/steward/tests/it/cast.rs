@@ -7,10 +7,11 @@ use butler_runtime::{
     reconciler::Bell,
 };
 use butler_testkit::simulator::{
-    Chances, Deed, Failed, Moment, ObjectStore, Operation, Simulation,
+    Chances, Deed, Failed, Moment, Operation, Simulation,
+    players::{self, text},
 };
-use k8s_openapi::api::{apps::v1::Deployment, core::v1::Service};
-use serde_json::{Value, json};
+use k8s_openapi::api::apps::v1::Deployment;
+use serde_json::Value;
 use steward::{
     data_store::DataStoreReconciler,
     kubeconfig_generator::KubeconfigGeneratorReconciler,
@@ -35,68 +36,6 @@ const SEEDS: u64 = 40;
 pub(crate) const STEPS: u64 = 60_000;
 /// Longer than any story.
 pub(crate) const STORE_PERIOD: Duration = Duration::from_hours(24);
-
-pub(crate) fn text<'a>(body: &'a Value, pointer: &str) -> &'a str {
-    body.pointer(pointer)
-        .and_then(Value::as_str)
-        .unwrap_or_default()
-}
-
-/// Gives Services their addresses.
-pub(crate) fn play_services(store: &mut ObjectStore) -> Option<String> {
-    let kind = Kind::of::<Service>();
-    for service in store.objects(&kind) {
-        let key = ObjectKey::in_body(&service);
-        if text(&service, "/spec/clusterIP").is_empty() {
-            let patch = json!({ "spec": { "clusterIP": "10.0.0.7" } });
-            store
-                .perform(
-                    "services",
-                    Operation::Merge(kind.clone(), key.clone(), patch),
-                )
-                .unwrap();
-            return Some(format!("gives {key} an address"));
-        }
-        let balanced = service.pointer("/status/loadBalancer/ingress").is_some();
-        if text(&service, "/spec/type") == "LoadBalancer" && !balanced {
-            let status = json!({ "loadBalancer": { "ingress": [{ "ip": "192.0.2.4" }] } });
-            store.update_status("services", &kind, &key, status);
-            return Some(format!("balances {key}"));
-        }
-    }
-    None
-}
-
-/// Makes pods ready, one step at a time: first the new ones exist, then they serve.
-fn play_deployments(store: &mut ObjectStore) -> Option<String> {
-    let kind = Kind::of::<Deployment>();
-    for deployment in store.objects(&kind) {
-        let key = ObjectKey::in_body(&deployment);
-        let generation = &deployment["metadata"]["generation"];
-        let wanted = &deployment["spec"]["replicas"];
-        let status = &deployment["status"];
-        if deployment.pointer("/metadata/deletionTimestamp").is_some() {
-            continue;
-        }
-        let numbers = |ready: &Value| {
-            json!({
-                "observedGeneration": generation, "replicas": wanted, "updatedReplicas": wanted,
-                "readyReplicas": ready,
-            })
-        };
-        if status["observedGeneration"] != *generation {
-            let serving = status["readyReplicas"].as_i64().unwrap_or_default();
-            let status = numbers(&json!(serving));
-            store.update_status("deployments", &kind, &key, status);
-            return Some(format!("sees {key}"));
-        }
-        if status["readyReplicas"] != *wanted {
-            store.update_status("deployments", &kind, &key, numbers(wanted));
-            return Some(format!("rolls {key} out"));
-        }
-    }
-    None
-}
 
 /// A world with a store whose certificates are there, and as many replicas of Steward.
 pub(crate) fn world(seed: u64) -> (Simulation, Database) {
@@ -129,8 +68,8 @@ pub(crate) fn world(seed: u64) -> (Simulation, Database) {
         });
         simulation.controller(COMPONENT, || KubeconfigGeneratorReconciler);
     }
-    simulation.foreign("services", play_services);
-    simulation.foreign("deployments", play_deployments);
+    simulation.foreign("services", players::services);
+    simulation.foreign("deployments", players::deployments);
     // Of two replicas that both believe to lead, a late one may make what the other has just taken away. It takes it away
     // again: at rest nothing may be left, and that is for each story to look at.
     if seed.is_multiple_of(2) {

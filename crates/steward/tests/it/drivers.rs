@@ -11,7 +11,7 @@ use butler_api::{
 };
 use butler_pki::SecretText;
 use butler_runtime::conditions::holds;
-use butler_testkit::{ApiServer, Options, eventually, eventually_gone, skip};
+use butler_testkit::{ApiServer, Controllers, Options, eventually, eventually_gone, skip};
 use k8s_openapi::{
     ByteString,
     api::{
@@ -227,7 +227,11 @@ impl Place<'_> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_control_plane_on_every_kind_of_database_has_its_part_until_it_goes() {
-    let server = ApiServer::start(Options::default()).await.unwrap();
+    let options = Options {
+        controllers: Controllers::Housekeeping,
+        ..Options::default()
+    };
+    let server = ApiServer::start(options).await.unwrap();
     let client = &server.client_as("story");
     let namespaces = Api::<Namespace>::all(client.clone());
     for name in [SYSTEM, TEAM] {

@@ -18,7 +18,7 @@ use butler_runtime::{
     shutdown::Shutdown,
     task,
 };
-use butler_testkit::{ApiServer, Options, eventually, eventually_gone};
+use butler_testkit::{ApiServer, Controllers, Options, eventually, eventually_gone};
 use k8s_openapi::api::{
     apps::v1::{DaemonSet, Deployment},
     core::v1::{ConfigMap, Namespace, Secret, Service},
@@ -164,7 +164,11 @@ pub(crate) fn part(control_plane: &TenantControlPlane) -> Tenant {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_control_plane_lives_and_leaves_nothing_behind() {
     let etcd = Etcd::start().await;
-    let server = ApiServer::start(Options::default()).await.unwrap();
+    let options = Options {
+        controllers: Controllers::Housekeeping,
+        ..Options::default()
+    };
+    let server = ApiServer::start(options).await.unwrap();
     let client = server.client_as("story");
     let namespaces = Api::<Namespace>::all(client.clone());
     for name in [SYSTEM, TEAM] {

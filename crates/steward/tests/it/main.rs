@@ -15,6 +15,8 @@ mod etcd;
 #[cfg(test)]
 mod exposure;
 #[cfg(test)]
+mod generators;
+#[cfg(test)]
 mod hosting;
 #[cfg(test)]
 mod kubelet;

@@ -6,6 +6,7 @@ use std::{collections::BTreeSet, sync::Arc};
 use butler_runtime::object::{Kind, ObjectKey};
 use butler_testkit::simulator::{
     Deed, Failed, Moment, ObjectStore, Operation, Simulation, for_seeds,
+    players::{self, text},
 };
 use k8s_openapi::api::apps::v1::Deployment;
 use serde_json::{Value, json};
@@ -16,10 +17,7 @@ use steward::{
 };
 
 use crate::{
-    cast::{
-        STEPS, STORE_PERIOD, assert_at_rest, assert_ready, create_deed, found, left, play_services,
-        seeds, text,
-    },
+    cast::{STEPS, STORE_PERIOD, assert_at_rest, assert_ready, create_deed, found, left, seeds},
     scene::{self, COMPONENT, OneKey, SYSTEM, TEAM, here},
     vault::Vault,
 };
@@ -132,7 +130,7 @@ fn world(seed: u64) -> Result<(Simulation, Vault), Failed> {
             STORE_PERIOD,
         )
     });
-    simulation.foreign("services", play_services);
+    simulation.foreign("services", players::services);
     let of_pods = vault.clone();
     simulation.foreign("pods", move |store| play_pods(&of_pods, store));
     let of_tenants = vault.clone();

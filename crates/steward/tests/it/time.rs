@@ -20,6 +20,10 @@ use crate::{
 
 /// More than two thirds of a certificate's life.
 const MONTHS: SignedDuration = SignedDuration::from_hours(24 * 250);
+/// A little less is left of an authority's life than a year and a quarter.
+const NEARLY_TEN_YEARS: SignedDuration = SignedDuration::from_hours(24 * (3650 - 450));
+/// More than the life of a certificate.
+const YEAR: SignedDuration = SignedDuration::from_hours(24 * 366);
 /// As often a process may die in a row before it is left alone.
 const DEATHS: u32 = 30;
 /// What lives longer than certificates.
@@ -96,6 +100,38 @@ fn certificates_are_renewed_when_their_hour_comes_and_the_pods_follow() {
             let notes = &secret(&simulation, role)["metadata"]["annotations"];
             assert_eq!(pods[label], notes[annotations::STEWARD_CHECKSUM], "{role}");
         }
+        assert_at_rest(&mut simulation)?;
+        Ok::<(), Failed>(())
+    })
+    .unwrap();
+}
+
+#[test]
+fn authorities_are_replaced_before_they_end_and_nobody_has_to_ask() {
+    const AUTHORITIES: [SecretRole; 2] = [SecretRole::Authority, SecretRole::FrontProxyAuthority];
+    for_seeds(seeds(), |seed| {
+        let (mut simulation, _) = world(seed);
+        simulation.user("operator", vec![store_deed()]);
+        simulation.user("alice", vec![create_deed("shop", json!({}))]);
+        simulation.run(STEPS)?;
+        let old = contents(&simulation, AUTHORITIES);
+        let wait = |simulation: &mut Simulation, time: SignedDuration| {
+            let later = simulation.store().now().checked_add(time).unwrap();
+            simulation.store_mut().advance(later);
+            simulation.run(STEPS)
+        };
+        wait(&mut simulation, NEARLY_TEN_YEARS)?;
+        let new = contents(&simulation, AUTHORITIES);
+        for (new, old) in new.iter().zip(&old) {
+            assert_ne!(new, old, "{}", simulation.log().tail(60));
+            assert_eq!(new.get("next.key"), None, "the new one signs");
+        }
+        assert_ready(&simulation, "shop");
+        wait(&mut simulation, YEAR)?;
+        for (last, new) in contents(&simulation, AUTHORITIES).iter().zip(&new) {
+            assert_ne!(last, new, "the old one is no longer trusted");
+        }
+        assert_ready(&simulation, "shop");
         assert_at_rest(&mut simulation)?;
         Ok::<(), Failed>(())
     })

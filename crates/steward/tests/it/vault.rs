@@ -18,7 +18,7 @@ use futures::future::BoxFuture;
 use kube::ResourceExt as _;
 use serde_json::json;
 use steward::{
-    move_port::{ErrandState, ErrandTask, Job, MovePort, Progress},
+    move_port::{Arrival, ErrandState, ErrandTask, Job, MovePort, Progress},
     store::{StoreAccess, StoreAnswer, StoreError, StoreErrorKind, StoreGrant, StorePort},
     tenant_port::{TenantPort, TenantState},
 };
@@ -34,6 +34,8 @@ pub(crate) struct Part {
     frozen: bool,
     /// Whether the tenant's account may use it.
     open: bool,
+    /// Whether it takes no writes, whoever writes: its copy counts.
+    fenced: bool,
 }
 
 /// Everything there is beside Kubernetes.
@@ -98,7 +100,7 @@ impl Contents {
         let usable = self.usable(&uid);
         let free = usable.into_iter().filter(|store| {
             let part = self.parts.get(&(store.clone(), uid.clone()));
-            part.is_some_and(|part| !part.frozen)
+            part.is_some_and(|part| !part.frozen && !part.fenced)
         });
         let free: Vec<String> = free.collect();
         let store = self.turn(free.into_iter())?;
@@ -120,6 +122,9 @@ impl Contents {
         // Whichever of the API servers answers.
         let store = self.turn(usable.into_iter())?;
         let part = self.parts.get_mut(&(store.clone(), uid.clone()))?;
+        if part.fenced && part.frozen != tenant.frozen {
+            return None;
+        }
         part.frozen = tenant.frozen;
         tenant.state.configured = Some(tenant.wanted.clone());
         life.bell.ring(uid);
@@ -144,7 +149,9 @@ impl Contents {
             // Every now and then something is in the way.
             _ if self.turns.is_multiple_of(7) => Progress::Failing("no answer".to_owned()),
             (ErrandTask::Copy { from, to, .. }, None) => {
-                let snapshot = self.parts.get(&key(from)).cloned().unwrap_or_default();
+                let source = self.parts.entry(key(from)).or_default();
+                source.fenced = true;
+                let snapshot = source.clone();
                 let half = snapshot.entries.iter().take(snapshot.entries.len() / 2);
                 let half = half.copied().collect();
                 let partial = Part {
@@ -159,10 +166,18 @@ impl Contents {
                 let entries = u64::try_from(snapshot.entries.len()).unwrap();
                 let arrived = Part {
                     open: true,
+                    fenced: false,
                     ..snapshot
                 };
                 self.parts.insert(key(to), arrived);
-                Progress::Done(Some(entries))
+                Progress::Done(Some(Arrival { entries, behind: 0 }))
+            }
+            (ErrandTask::Open { store }, _) => {
+                if let Some(part) = self.parts.get_mut(&key(store)) {
+                    part.open = true;
+                    part.fenced = false;
+                }
+                Progress::Done(None)
             }
             (ErrandTask::Seal { store }, _) => {
                 if let Some(part) = self.parts.get_mut(&key(store)) {
@@ -319,7 +334,8 @@ impl StorePort for Vault {
         let key = (store.name.clone(), grant.uid.clone());
         let words = format!("gives {} a part of {}", grant.uid, store.name);
         self.ask(words, move |contents| {
-            contents.parts.entry(key).or_default().open = true;
+            let part = contents.parts.entry(key).or_default();
+            (part.open, part.fenced) = (true, false);
         })
     }
 

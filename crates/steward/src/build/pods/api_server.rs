@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     build::{API_SERVER, PodInputs, StoreConnection},
-    tunnel::Tunnel,
+    tunnel::{TcpProxy, Tunnel},
 };
 
 /// The image of the API server.
@@ -121,7 +121,7 @@ fn flags(inputs: &PodInputs<'_>) -> Vec<(&'static str, String)> {
         ("tls-private-key-file", file("apiserver.key")),
     ];
     flags.extend(store_flags(inputs.connection));
-    if spec.addons.tcp_proxy.is_some() {
+    if TcpProxy::is_there(inputs.control_plane, inputs.settings) {
         // The proxy in the tenant says where the API server is.
         flags.push(("endpoint-reconciler-type", text("none")));
     }
@@ -165,19 +165,30 @@ fn store_flags(connection: &StoreConnection) -> Vec<(&'static str, String)> {
 
 /// The plugins that the version still knows; an API server does not start with a name it does not know.
 fn plugins(wished: &[AdmissionController], version: &KubernetesVersion) -> String {
+    let known = wished.iter().filter(|plugin| knows(version, **plugin));
+    listed(&known.collect::<Vec<_>>())
+}
+
+/// The plugins among these that the version does not know any more, with commas between; none if it knows all.
+pub(crate) fn unknown_plugins(
+    wished: &[AdmissionController],
+    version: &KubernetesVersion,
+) -> Option<String> {
+    let unknown = wished.iter().filter(|plugin| !knows(version, **plugin));
+    let unknown = unknown.collect::<Vec<_>>();
+    (!unknown.is_empty()).then(|| listed(&unknown))
+}
+
+fn knows(version: &KubernetesVersion, plugin: AdmissionController) -> bool {
     use AdmissionController as Plugin;
-    let known: Vec<_> = wished
-        .iter()
-        .filter(|plugin| match plugin {
-            Plugin::DenyEscalatingExec
-            | Plugin::DenyExecOnPrivileged
-            | Plugin::PodSecurityPolicy => false,
-            Plugin::SecurityContextDeny => version.minor() < 30,
-            Plugin::PersistentVolumeLabel => version.minor() < 31,
-            _ => true,
-        })
-        .collect();
-    listed(&known)
+    match plugin {
+        Plugin::DenyEscalatingExec | Plugin::DenyExecOnPrivileged | Plugin::PodSecurityPolicy => {
+            false
+        }
+        Plugin::SecurityContextDeny => version.minor() < 30,
+        Plugin::PersistentVolumeLabel => version.minor() < 31,
+        _ => true,
+    }
 }
 
 /// Values that are texts in JSON, with commas between.

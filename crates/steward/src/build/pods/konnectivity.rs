@@ -19,8 +19,8 @@ pub(super) fn container(inputs: &PodInputs<'_>, wish: &Konnectivity) -> Value {
     let server = &wish.server;
     let mut mounts =
         vec![json!({ "name": volumes::KONNECTIVITY_SOCKET, "mountPath": SOCKET_DIRECTORY })];
-    mounts.extend(volumes::tunnel_mounts(inputs.control_plane));
-    let (certificate, key) = volumes::tunnel_certificate(inputs.control_plane);
+    mounts.extend(volumes::tunnel_mounts());
+    let (certificate, key) = volumes::tunnel_certificate();
     let flags = vec![
         ("admin-port", ADMIN_PORT.to_string()),
         ("agent-namespace", AGENT_NAMESPACE.to_owned()),
@@ -55,6 +55,12 @@ pub(super) fn container(inputs: &PodInputs<'_>, wish: &Konnectivity) -> Value {
             "initialDelaySeconds": 30,
             "timeoutSeconds": 60,
             "periodSeconds": 10,
+        },
+        // An API server whose connections nobody takes is not ready. This answers when all ports are open; `/readyz` would
+        // wait for agents.
+        "readinessProbe": {
+            "httpGet": { "path": "/healthz", "port": HEALTH_PORT, "scheme": "HTTP" },
+            "periodSeconds": 1,
         },
         "resources": resources(server.resources.as_ref(), "10m", "32Mi"),
         "securityContext": security(&[]),

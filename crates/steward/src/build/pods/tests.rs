@@ -26,6 +26,22 @@ fn connection(driver: DataStoreDriver) -> StoreConnection {
 }
 
 fn built(control_plane: &TenantControlPlane, connection: &StoreConnection) -> Value {
+    built_with(control_plane, connection, &Settings::default())
+}
+
+/// An operator with an image of our own tunnel.
+fn ours() -> Settings {
+    Settings {
+        tunnel_image: Some("example.com/butler:v1".to_owned()),
+        ..Settings::default()
+    }
+}
+
+fn built_with(
+    control_plane: &TenantControlPlane,
+    connection: &StoreConnection,
+    settings: &Settings,
+) -> Value {
     let version = control_plane.spec.kubernetes.version.parse().unwrap();
     let checksums: BTreeMap<_, _> = mounted(control_plane, connection)
         .into_iter()
@@ -38,7 +54,7 @@ fn built(control_plane: &TenantControlPlane, connection: &StoreConnection) -> Va
         advertised: "192.0.2.4".parse().unwrap(),
         connection,
         checksums: &checksums,
-        settings: &Settings::default(),
+        settings,
     };
     deployment(&inputs).body
 }
@@ -93,12 +109,113 @@ fn a_control_plane_with_a_tunnel_behind_an_ingress() {
             "service": { "serviceType": "ClusterIP" },
             "ingress": { "hostname": "shop.k8s.example.com" },
         },
-        "addons": { "konnectivity": {}, "tcpProxy": {} },
+        "addons": { "konnectivity": {} },
     }));
     let deployment = built(&tcp, &connection(DataStoreDriver::Etcd));
     assert_yaml_snapshot!("tunnel", container(&deployment, "konnectivity-server"));
-    let api_server = container(&deployment, "kube-apiserver");
-    assert!(has_argument(api_server, "--endpoint-reconciler-type=none"));
+}
+
+#[test]
+fn a_control_plane_with_a_tunnel_of_ours() {
+    let tcp = control_plane_with(json!({ "addons": { "konnectivity": {
+        "server": { "port": 8132, "extraArgs": ["--v=8", "--max-streams=10"] },
+    } } }));
+    let deployment = built_with(&tcp, &connection(DataStoreDriver::Etcd), &ours());
+    assert_yaml_snapshot!("own_tunnel", container(&deployment, "butler-tunnel-server"));
+}
+
+#[test]
+fn who_speaks_with_agents_holds_no_key_but_the_one_it_shows() {
+    let tunnel = json!({ "konnectivity": {} });
+    let public = json!({
+        "service": { "serviceType": "ClusterIP" },
+        "ingress": { "hostname": "shop.k8s.example.com" },
+    });
+    let plain = json!({ "service": { "serviceType": "LoadBalancer" } });
+    let mut certificates = Vec::new();
+    for (exposure, settings, name) in [
+        (&plain, Settings::default(), "konnectivity-server"),
+        (&plain, ours(), "butler-tunnel-server"),
+        (&public, ours(), "butler-tunnel-server"),
+    ] {
+        let tcp = control_plane_with(json!({ "controlPlane": exposure, "addons": tunnel }));
+        let deployment = built_with(&tcp, &connection(DataStoreDriver::Etcd), &settings);
+        let mounts = container(&deployment, name)["volumeMounts"].as_array();
+        let mounts: Vec<_> = mounts.unwrap().iter().map(|mount| &mount["name"]).collect();
+        // One is the socket.
+        assert_eq!(mounts.len(), 3, "{mounts:?}");
+        assert!(mounts.contains(&&json!("konnectivity-server-kubeconfig")));
+        let volumes = deployment["spec"]["template"]["spec"]["volumes"].as_array();
+        let of_certificate = |volume: &&Value| volume["name"] == "konnectivity-server-certificate";
+        let volume = volumes.unwrap().iter().find(of_certificate).unwrap();
+        assert!(mounts.contains(&&volume["name"]));
+        certificates.push(volume["secret"].clone());
+    }
+    assert_yaml_snapshot!(certificates, @"
+    - defaultMode: 288
+      items:
+        - key: apiserver.crt
+          path: tls.crt
+        - key: apiserver.key
+          path: tls.key
+      secretName: shop-api-server-certificate
+    - defaultMode: 288
+      items:
+        - key: apiserver.crt
+          path: tls.crt
+        - key: apiserver.key
+          path: tls.key
+      secretName: shop-api-server-certificate
+    - defaultMode: 288
+      secretName: shop-konnectivity-certificate
+    ");
+}
+
+#[test]
+fn the_pod_is_ready_when_the_tunnel_listens_whichever_it_is() {
+    let tcp = control_plane_with(json!({ "addons": { "konnectivity": {} } }));
+    for (settings, name) in [
+        (Settings::default(), "konnectivity-server"),
+        (ours(), "butler-tunnel-server"),
+    ] {
+        let deployment = built_with(&tcp, &connection(DataStoreDriver::Etcd), &settings);
+        let probe = &container(&deployment, name)["readinessProbe"];
+        assert_eq!(probe["httpGet"]["port"], 8134, "{name}");
+        assert_eq!(probe["periodSeconds"], 1, "{name}");
+    }
+}
+
+#[test]
+fn the_api_server_leaves_its_endpoints_to_a_proxy_that_is_there_and_to_no_other() {
+    const NONE: &str = "--endpoint-reconciler-type=none";
+    let connection = connection(DataStoreDriver::Etcd);
+    let tcp = control_plane_with(json!({ "addons": { "tcpProxy": {} } }));
+    let without_image = built(&tcp, &connection);
+    assert!(!has_argument(
+        container(&without_image, "kube-apiserver"),
+        NONE
+    ));
+    let with_image = built_with(&tcp, &connection, &ours());
+    assert!(has_argument(container(&with_image, "kube-apiserver"), NONE));
+}
+
+#[test]
+fn the_tunnel_leads_a_proxy_to_the_api_server_where_there_is_no_other_way() {
+    let addons = json!({ "konnectivity": {}, "tcpProxy": {} });
+    let hidden = control_plane_with(json!({
+        "controlPlane": {
+            "service": { "serviceType": "ClusterIP" },
+            "ingress": { "hostname": "shop.k8s.example.com" },
+        },
+        "networkProfile": { "port": 7443 },
+        "addons": addons,
+    }));
+    let plain = control_plane_with(json!({ "addons": addons }));
+    for (tcp, leads) in [(&hidden, true), (&plain, false)] {
+        let deployment = built_with(tcp, &connection(DataStoreDriver::Etcd), &ours());
+        let tunnel = container(&deployment, "butler-tunnel-server");
+        assert_eq!(has_argument(tunnel, "--api-server=localhost:7443"), leads);
+    }
 }
 
 #[test]

@@ -24,7 +24,7 @@ pub(super) const KINE_CERTIFICATES: &str = "kine-certs";
 pub(super) const KONNECTIVITY_SOCKET: &str = "konnectivity-uds";
 /// The API server's egress configuration.
 pub(super) const EGRESS_CONFIGURATION: &str = "egress-selector-configuration";
-/// The reverse tunnel's own certificate.
+/// The certificate that the reverse tunnel shows, and its key.
 pub(super) const KONNECTIVITY_CERTIFICATE: &str = "konnectivity-server-certificate";
 /// The reverse tunnel's kubeconfig.
 const KONNECTIVITY_KUBECONFIG: &str = "konnectivity-server-kubeconfig";
@@ -32,8 +32,10 @@ const KONNECTIVITY_KUBECONFIG: &str = "konnectivity-server-kubeconfig";
 const KONNECTIVITY_KUBECONFIG_FILE: &str = "konnectivity-server.conf";
 /// Where the API server finds its egress configuration.
 const EGRESS_DIRECTORY: &str = "/etc/kubernetes/konnectivity/configurations";
-/// Where the server of a tunnel finds its own certificate, if agents reach it by a name of its own.
+/// Where the server of a tunnel finds its certificate.
 const TUNNEL_CERTIFICATES: &str = "/etc/konnectivity/pki";
+const TUNNEL_CERTIFICATE_FILE: &str = "tls.crt";
+const TUNNEL_KEY_FILE: &str = "tls.key";
 /// The places where programs look for authorities they trust.
 const AUTHORITIES: [(&str, &str); 3] = [
     ("etc-ca-certificates", "/etc/ca-certificates"),
@@ -126,25 +128,33 @@ pub(super) fn tunnel_kubeconfig_file() -> String {
     format!("/etc/kubernetes/{KONNECTIVITY_KUBECONFIG_FILE}")
 }
 
-/// What the server of a tunnel mounts, whichever it is, beside its socket.
-pub(super) fn tunnel_mounts(control_plane: &TenantControlPlane) -> Vec<Value> {
+/// What the server of a tunnel mounts, whichever it is, beside its socket. It speaks with strangers, so it is given what it
+/// shows to them and nothing else.
+pub(super) fn tunnel_mounts() -> [Value; 2] {
     let mut kubeconfig = mount(KONNECTIVITY_KUBECONFIG, &tunnel_kubeconfig_file());
     kubeconfig["subPath"] = KONNECTIVITY_KUBECONFIG_FILE.into();
-    let mut mounts = vec![kubeconfig, mount(CERTIFICATES, "/etc/kubernetes/pki")];
-    if public_host(control_plane).is_some() {
-        mounts.push(mount(KONNECTIVITY_CERTIFICATE, TUNNEL_CERTIFICATES));
-    }
-    mounts
+    let certificate = mount(KONNECTIVITY_CERTIFICATE, TUNNEL_CERTIFICATES);
+    [kubeconfig, certificate]
 }
 
 /// The files of the certificate that the server of a tunnel shows, and of its key.
-pub(super) fn tunnel_certificate(control_plane: &TenantControlPlane) -> (String, String) {
-    let files = |name: &str| (format!("{name}.crt"), format!("{name}.key"));
+pub(super) fn tunnel_certificate() -> (String, String) {
+    let file = |name: &str| format!("{TUNNEL_CERTIFICATES}/{name}");
+    (file(TUNNEL_CERTIFICATE_FILE), file(TUNNEL_KEY_FILE))
+}
+
+/// The certificate of its own, where agents reach the tunnel by a name of its own; else that of the API server.
+fn tunnel_certificates(control_plane: &TenantControlPlane, names: &Names) -> Value {
     if public_host(control_plane).is_some() {
-        files(&format!("{TUNNEL_CERTIFICATES}/tls"))
-    } else {
-        files("/etc/kubernetes/pki/apiserver")
+        let role = SecretRole::KonnectivityCertificate;
+        return secret(names, role, KONNECTIVITY_CERTIFICATE);
     }
+    let mut volume = secret(names, SecretRole::ApiServer, KONNECTIVITY_CERTIFICATE);
+    volume["secret"]["items"] = json!([
+        { "key": "apiserver.crt", "path": TUNNEL_CERTIFICATE_FILE },
+        { "key": "apiserver.key", "path": TUNNEL_KEY_FILE },
+    ]);
+    volume
 }
 
 /// Where the API server finds its egress configuration.
@@ -200,13 +210,7 @@ pub(super) fn volumes(inputs: &PodInputs<'_>) -> Vec<Value> {
             SecretRole::KonnectivityKubeconfig,
             KONNECTIVITY_KUBECONFIG,
         ));
-        if public_host(inputs.control_plane).is_some() {
-            volumes.push(secret(
-                names,
-                SecretRole::KonnectivityCertificate,
-                KONNECTIVITY_CERTIFICATE,
-            ));
-        }
+        volumes.push(tunnel_certificates(inputs.control_plane, names));
     }
     volumes
 }

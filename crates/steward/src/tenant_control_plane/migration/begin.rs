@@ -9,7 +9,7 @@ use butler_runtime::conditions::Finding;
 use super::{
     super::{
         observe::StoreView,
-        part::{storage_of, was_set_up},
+        part::{overrides_of, storage_of, was_set_up},
         status::time,
     },
     Migration, Obstacle, Situation,
@@ -89,7 +89,7 @@ impl Situation<'_> {
             );
             return Some((reasons::SCHEMA_TAKEN, message));
         }
-        let mut overrides = self.control_plane.spec.data_store_overrides.iter();
+        let mut overrides = overrides_of(self.control_plane).iter();
         let has = source.map(|source| source.name.as_str());
         let of_override = |store: &str| store == wished || Some(store) == has;
         if let Some(wish) = overrides.find(|wish| of_override(&wish.data_store)) {

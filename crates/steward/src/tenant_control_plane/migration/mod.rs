@@ -9,9 +9,11 @@
 //!
 //! Every stage is on record before anything is done for it, and everything that is done may be done again: so a process can end
 //! between any two steps. Writes are refused from `Copying` until all pods use one store and the other is closed to them; up to
-//! that point both stores hold the same, and the way back loses nothing.
+//! that point both stores hold the same, and the way back loses nothing. The old store itself takes none from when the copy
+//! begins: whoever goes back opens it first.
 
 mod begin;
+mod errands;
 mod told;
 
 use butler_api::{
@@ -26,14 +28,13 @@ use jiff::Timestamp;
 
 use super::{
     observe::StoreView,
-    part::{migration_of, part_of_store, wished_store},
+    part::{migration_of, remains, wished_store},
     status::time,
 };
 use crate::{
-    move_port::{Errand, ErrandState, ErrandTask, Progress, Stillness},
+    move_port::{Arrival, ErrandState, Progress, Remains, Stillness},
     store::ErrandOrder,
 };
-use begin::known;
 use told::stays;
 
 /// All that a step of a move depends on.
@@ -117,10 +118,10 @@ impl Situation<'_> {
             return self.give_up(migration, &problem);
         }
         let (order, waits_for) = match &self.stillness {
-            Err((_, problem)) => (None, problem.clone()),
+            Err((_, problem)) => (self.reopening(migration), problem.clone()),
             Ok(stillness) => match self.progress_of_copy(migration, *stillness) {
-                Ok(Progress::Done(entries)) => {
-                    return self.arrived(migration, *entries, *stillness);
+                Ok(Progress::Done(arrival)) => {
+                    return self.arrived(migration, *arrival, *stillness);
                 }
                 Ok(Progress::Refused(problem)) => return self.give_up(migration, problem),
                 Ok(Progress::Failing(problem)) => (None, problem.clone()),
@@ -135,25 +136,11 @@ impl Situation<'_> {
         self.goes_on(migration.clone(), order)
     }
 
-    /// How far the copy is, or the order for it.
-    fn progress_of_copy(
-        &self,
-        migration: &MigrationState,
-        stillness: Stillness,
-    ) -> Result<&Progress, Box<ErrandOrder>> {
-        let task = ErrandTask::Copy {
-            from: migration.from.clone(),
-            to: migration.to.clone(),
-            stillness,
-        };
-        self.progress(task, migration.started.0, true)
-    }
-
     /// Everything is in the new store. That it has the state from now on is one write of the status.
     fn arrived(
         &self,
         migration: &MigrationState,
-        entries: Option<u64>,
+        arrival: Option<Arrival>,
         stillness: Stillness,
     ) -> Migration {
         let stage = match stillness {
@@ -161,8 +148,10 @@ impl Situation<'_> {
             // There are no pods to wait for, and what wakes on the new store refuses nothing: there is no way back from it.
             Stillness::Asleep(_) => MigrationStage::Sealing,
         };
+        let behind = arrival.map_or(0, |arrival| arrival.behind);
         let counted = MigrationState {
-            entries: entries.and_then(|entries| i64::try_from(entries).ok()),
+            entries: arrival.and_then(|arrival| i64::try_from(arrival.entries).ok()),
+            message: (behind > 0).then(|| is_behind(migration, behind)),
             ..migration.clone()
         };
         Migration {
@@ -211,23 +200,15 @@ impl Situation<'_> {
     }
 
     fn roll_back(&self, migration: &MigrationState) -> Migration {
-        match self.sealed(&migration.to, migration) {
+        let is_sealed = match self.opened(migration) {
+            Ok(true) => self.sealed(&migration.to, migration),
+            waits => waits,
+        };
+        match is_sealed {
             Ok(true) if self.is_rolled_out => self.enter(migration, MigrationStage::Returning),
             Ok(_) => self.goes_on(migration.clone(), None),
             Err(order) => self.goes_on(migration.clone(), Some(order)),
         }
-    }
-
-    /// Whether a store is closed to the control plane's account, as far as that can be.
-    fn sealed(&self, store: &str, migration: &MigrationState) -> Result<bool, Box<ErrandOrder>> {
-        if known(self.other).is_err() {
-            return Ok(true);
-        }
-        let task = ErrandTask::Seal {
-            store: store.to_owned(),
-        };
-        let progress = self.progress(task, migration.since.0, true)?;
-        Ok(*progress != Progress::Working)
     }
 
     fn finish(&self, migration: &MigrationState) -> Migration {
@@ -241,67 +222,19 @@ impl Situation<'_> {
     }
 
     fn come_back(&self, migration: &MigrationState) -> Migration {
+        match self.opened(migration) {
+            Ok(true) => {}
+            Ok(false) => return self.goes_on(migration.clone(), None),
+            Err(order) => return self.goes_on(migration.clone(), Some(order)),
+        }
+        // What was there before any copy was complete, and shall stay, is not told from what the copy left.
+        if migration.entries.is_none() && remains(self.control_plane) == Remains::Stay {
+            return self.enter(migration, MigrationStage::Failed);
+        }
         match self.cleared(&migration.to, migration, false) {
             Err(order) => self.goes_on(migration.clone(), Some(order)),
             Ok(Progress::Done(_)) => self.enter(migration, MigrationStage::Failed),
             Ok(_) => self.goes_on(migration.clone(), None),
-        }
-    }
-
-    /// How far the removal of what is left in a store is, or the order for it.
-    fn cleared(
-        &self,
-        store: &str,
-        migration: &MigrationState,
-        established: bool,
-    ) -> Result<Progress, Box<ErrandOrder>> {
-        let mut overrides = self.control_plane.spec.data_store_overrides.iter();
-        // What is kept there now would go too.
-        let is_used = overrides.any(|wish| wish.data_store == store);
-        let leaving = match self.other {
-            _ if is_used => return Ok(Progress::Done(None)),
-            // A store that is gone holds nobody.
-            StoreView::Missing(_) | StoreView::Unnamed => return Ok(Progress::Done(None)),
-            StoreView::Broken { problem, .. } => return Ok(Progress::Failing(problem.clone())),
-            StoreView::Known(facts) => facts.deleting,
-        };
-        let task = ErrandTask::Clear {
-            store: store.to_owned(),
-            leaving,
-        };
-        let progress = self.progress(task, migration.since.0, established)?;
-        Ok(progress.clone())
-    }
-
-    /// How far an errand is, or the order for it.
-    fn progress(
-        &self,
-        task: ErrandTask,
-        since: Timestamp,
-        established: bool,
-    ) -> Result<&Progress, Box<ErrandOrder>> {
-        let access =
-            |view| known(view).map_or_else(|_| String::new(), |facts| facts.fingerprint.clone());
-        let access = match &task {
-            ErrandTask::Copy { .. } => format!("{} {}", access(self.store), access(self.other)),
-            ErrandTask::Seal { .. } | ErrandTask::Clear { .. } => access(self.other),
-        };
-        let errand = Errand {
-            task,
-            since,
-            access,
-        };
-        match self.errand {
-            Some(state) if state.errand == errand => Ok(&state.progress),
-            _ => {
-                let (schema, user) = part_of_store(self.control_plane);
-                Err(Box::new(ErrandOrder {
-                    errand,
-                    schema,
-                    user,
-                    established,
-                }))
-            }
         }
     }
 
@@ -352,4 +285,11 @@ fn failed(migration: &MigrationState, problem: &str) -> MigrationState {
         message: Some(problem.to_owned()),
         ..migration.clone()
     }
+}
+
+fn is_behind(migration: &MigrationState, behind: u64) -> String {
+    let MigrationState { from, to, .. } = migration;
+    format!(
+        "the revisions of {to} are {behind} behind those of {from}, so that whoever watched there may hear nothing: restart kubelets, and what else watches, after the move"
+    )
 }

@@ -26,21 +26,27 @@ impl Situation<'_> {
             Some(Progress::Working | Progress::Done(_)) | None => String::new(),
         };
         let why = migration.message.as_deref().unwrap_or_default();
+        let warning = migration.message.as_ref().map(|told| format!("; {told}"));
+        let warning = warning.unwrap_or_default();
         match migration.stage {
             MigrationStage::Copying => {
                 format!("the state is copied from {from} to {to}, and writes are refused{trouble}")
             }
             MigrationStage::Switching => format!(
-                "the state is in {to}, and pods that use it take the place of the others; writes are refused"
+                "the state is in {to}, and pods that use it take the place of the others; writes are refused{warning}"
             ),
             MigrationStage::Sealing => {
-                format!("all pods use {to}, and {from} is closed to them; writes are refused")
+                format!(
+                    "all pods use {to}, and {from} is closed to them; writes are refused{warning}"
+                )
             }
             MigrationStage::Finishing => {
-                format!("the state is in {to}; what is left in {from} is removed{trouble}")
+                format!("the state is in {to}; what is left in {from} is removed{trouble}{warning}")
             }
             MigrationStage::RollingBack => {
-                format!("{why}; pods that use {from} come back, and writes are refused until then")
+                format!(
+                    "{why}; pods that use {from} come back, and writes are refused until then{trouble}"
+                )
             }
             MigrationStage::Returning | MigrationStage::Failed => {
                 format!(

@@ -7,7 +7,10 @@ use butler_runtime::{
     object::{Kind, ObjectKey},
     reconciler::Bell,
 };
-use butler_testkit::simulator::{ObjectStore, Operation, Simulation};
+use butler_testkit::simulator::{
+    ObjectStore, Operation, Simulation,
+    players::{is_deleting, text},
+};
 use serde_json::{Value, json};
 use steward::steward_control_plane::{
     ClusterApiSettings, StewardControlPlaneReconciler, elsewhere::Nowhere,
@@ -24,15 +27,6 @@ const WHO: &str = "cluster-api";
 pub(super) fn seen(mut cluster: Value) -> Value {
     cluster["metadata"]["finalizers"] = json!([FINALIZER]);
     cluster
-}
-
-fn text<'a>(body: &'a Value, pointer: &str) -> &'a str {
-    let found = body.pointer(pointer).and_then(Value::as_str);
-    found.unwrap_or_default()
-}
-
-fn is_deleting(body: &Value) -> bool {
-    body.pointer("/metadata/deletionTimestamp").is_some()
 }
 
 fn perform(store: &mut ObjectStore, operation: Operation) {

@@ -15,7 +15,7 @@ use butler_runtime::{
     shutdown::Shutdown,
     task,
 };
-use butler_testkit::{ApiServer, Options, eventually, eventually_gone};
+use butler_testkit::{ApiServer, Controllers, Options, eventually, eventually_gone};
 use k8s_openapi::{
     ByteString,
     api::core::v1::{Namespace, Secret},
@@ -42,7 +42,10 @@ const HOSTED: &str = "hosted";
 
 /// A server that has Butler's definitions and stand-ins for others'.
 async fn start(kinds: &[Kind]) -> ApiServer {
-    let mut options = Options::default();
+    let mut options = Options {
+        controllers: Controllers::Housekeeping,
+        ..Options::default()
+    };
     let kinds = kinds.iter().map(scene::served);
     options.custom_resources.extend(kinds);
     ApiServer::start(options).await.unwrap()

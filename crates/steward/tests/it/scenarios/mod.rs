@@ -20,7 +20,7 @@ use butler_api::{
     },
 };
 use butler_runtime::{conditions::holds, shutdown::Shutdown};
-use butler_testkit::{ApiServer, Options, eventually};
+use butler_testkit::{ApiServer, Controllers, Options, eventually};
 use k8s_openapi::api::{
     apps::v1::Deployment,
     core::v1::{Namespace, Secret, Service},
@@ -74,7 +74,11 @@ fn version(control_plane: &TenantControlPlane) -> VersionState {
 
 impl World {
     async fn start() -> Self {
-        Self::start_with(Options::default()).await
+        let options = Options {
+            controllers: Controllers::Housekeeping,
+            ..Options::default()
+        };
+        Self::start_with(options).await
     }
 
     /// A world whose management cluster is of some kind.
