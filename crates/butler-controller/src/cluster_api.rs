@@ -9,17 +9,23 @@ use butler_api::{
         cluster::Cluster,
         contract::{ContractReference, ControlPlaneEndpoint},
         machine::Machine,
+        steward_control_plane::StewardControlPlane,
     },
+    conditions::types,
     keys::{annotations, groups, labels},
+    steward::kubernetes::NodeAddressType,
 };
 use butler_runtime::{
     cache::{Cached, Caches, Projection},
     object::{Kind, ObjectKey},
 };
+use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 use serde_json::Value;
 use std::sync::Arc;
+
+use crate::projections::{Said, deleted_at};
 
 /// What the infrastructure needs to know of a Cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -32,7 +38,16 @@ pub struct ClusterFacts {
     pub infrastructure_provisioned: bool,
     /// Where its API server is reached, if that is known.
     pub endpoint: Option<ControlPlaneEndpoint>,
+    /// Whether its control plane needs none of its machines, and has not answered yet.
+    pub awaits_control_plane: bool,
+    /// When its deletion began.
+    pub deleted_at: Option<Timestamp>,
+    /// What Cluster API says of its infrastructure and of its end.
+    pub conditions: Vec<Said>,
 }
+
+/// What is remembered of the conditions of a Cluster.
+const CLUSTER_CONDITIONS: [&str; 2] = [types::INFRASTRUCTURE_READY, types::DELETING];
 
 impl Projection for ClusterFacts {
     const OPTIONAL: bool = true;
@@ -42,9 +57,17 @@ impl Projection for ClusterFacts {
     }
 
     fn project(object: Value) -> Result<Self, serde_json::Error> {
+        let deleted_at = deleted_at(&object);
+        let conditions = Said::by(&object, &CLUSTER_CONDITIONS);
         let cluster: Cluster = serde_json::from_value(object)?;
         let namespace = cluster.metadata.namespace.as_deref().unwrap_or_default();
         let infrastructure = cluster.spec.infrastructure_ref.as_ref();
+        // Only of our own do we know that nothing holds it up but itself.
+        let control_plane = cluster.spec.control_plane_ref.as_ref();
+        let is_hosted = control_plane.is_some_and(|reference| {
+            reference.api_group == groups::CONTROL_PLANE
+                && reference.kind == StewardControlPlane::kind(&())
+        });
         let initialization = cluster.status.initialization;
         Ok(Self {
             paused: cluster.spec.paused == Some(true),
@@ -53,6 +76,10 @@ impl Projection for ClusterFacts {
                 .map(|reference| ObjectKey::namespaced(namespace, &reference.name)),
             infrastructure_provisioned: initialization.infrastructure_provisioned == Some(true),
             endpoint: cluster.spec.control_plane_endpoint.filter(is_known),
+            awaits_control_plane: is_hosted
+                && initialization.control_plane_initialized != Some(true),
+            deleted_at,
+            conditions,
         })
     }
 }
@@ -70,6 +97,36 @@ pub struct MachineFacts {
     pub control_plane: bool,
     /// Whether it is being deleted.
     pub deleting: bool,
+    /// When its deletion began.
+    pub deleted_at: Option<Timestamp>,
+    /// Name of the `MachineDeployment` it belongs to, if to one.
+    pub deployment: Option<String>,
+    /// Version of Kubernetes it shall run.
+    pub version: Option<String>,
+    /// The node that it became.
+    pub node: Option<String>,
+    /// Addresses of a machine of a control plane; of others nobody asks.
+    pub addresses: Vec<String>,
+    /// What Cluster API says of it, in the order of its life.
+    pub conditions: Vec<Said>,
+}
+
+/// What is remembered of the conditions of a Machine, in the order of its life.
+const MACHINE_CONDITIONS: [&str; 6] = [
+    types::INFRASTRUCTURE_READY,
+    "BootstrapConfigReady",
+    "NodeReady",
+    "HealthCheckSucceeded",
+    types::READY,
+    types::DELETING,
+];
+
+impl MachineFacts {
+    /// Whether it is a node that can be used.
+    pub fn is_ready(&self) -> bool {
+        let mut conditions = self.conditions.iter();
+        !self.deleting && conditions.any(|said| said.type_ == types::READY && said.holds())
+    }
 }
 
 impl Projection for MachineFacts {
@@ -80,16 +137,34 @@ impl Projection for MachineFacts {
     }
 
     fn project(object: Value) -> Result<Self, serde_json::Error> {
+        let deleted_at = deleted_at(&object);
+        let mut conditions = Said::by(&object, &MACHINE_CONDITIONS);
+        conditions.sort_by_key(|said| {
+            let mut order = MACHINE_CONDITIONS.iter();
+            order.position(|type_| *type_ == said.type_)
+        });
         let machine: Machine = serde_json::from_value(object)?;
         let labels = machine.metadata.labels.unwrap_or_default();
+        let control_plane = labels.contains_key(labels::CLUSTER_API_CONTROL_PLANE);
+        let status = machine.status.unwrap_or_default();
+        let addresses = status
+            .addresses
+            .into_iter()
+            .filter(|address| control_plane && address.type_ == NodeAddressType::InternalIP);
         Ok(Self {
+            deleted_at,
+            deployment: labels.get(labels::CLUSTER_API_MACHINE_DEPLOYMENT).cloned(),
+            version: machine.spec.version,
+            node: status.node_ref.map(|node| node.name),
+            addresses: addresses.map(|address| address.address).collect(),
+            conditions,
             cluster: machine.spec.cluster_name,
             bootstrap_data: machine.spec.bootstrap.data_secret_name,
             failure_domain: machine
                 .spec
                 .failure_domain
                 .filter(|domain| !domain.is_empty()),
-            control_plane: labels.contains_key(labels::CLUSTER_API_CONTROL_PLANE),
+            control_plane,
             deleting: machine.metadata.deletion_timestamp.is_some(),
         })
     }
@@ -255,6 +330,26 @@ mod tests {
         };
         assert_eq!(cluster(json!({ "host": "", "port": 0 })), None);
         assert!(cluster(json!({ "host": "192.0.2.1", "port": 6443 })).is_some());
+    }
+
+    #[test]
+    fn a_hosted_control_plane_is_awaited_until_it_has_answered() {
+        let awaits = |kind: &str, initialized: bool| {
+            let reference =
+                json!({ "apiGroup": groups::CONTROL_PLANE, "kind": kind, "name": "shop" });
+            let body = json!({
+                "metadata": { "name": "shop", "namespace": "payments" },
+                "spec": { "controlPlaneRef": reference },
+                "status": { "initialization": { "controlPlaneInitialized": initialized } },
+            });
+            ClusterFacts::project(body).unwrap().awaits_control_plane
+        };
+        assert!(awaits("StewardControlPlane", false));
+        assert!(!awaits("StewardControlPlane", true));
+        assert!(
+            !awaits("KubeadmControlPlane", false),
+            "it needs machines first"
+        );
     }
 
     #[test]

@@ -17,5 +17,7 @@ pub mod network_pool;
 pub mod projections;
 pub mod provider_config;
 pub mod run;
+pub mod tenant_cluster;
+mod tenant_rules;
 #[cfg(test)]
 mod testing;

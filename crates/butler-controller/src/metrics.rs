@@ -4,11 +4,13 @@ use std::{
     collections::BTreeMap,
     fmt,
     sync::{Arc, Mutex, PoisonError},
+    time::Duration,
 };
 
 use butler_api::butler::{
     network_pool::{NetworkPool, NetworkPoolStatus},
     provider_config::{ProviderConfig, ScopeType},
+    tenant_cluster::TenantClusterPhase,
 };
 use butler_runtime::{
     cache::{Caches, Store, Whole},
@@ -18,7 +20,7 @@ use butler_runtime::{
 use prometheus_client::{
     collector::Collector,
     encoding::{DescriptorEncoder, EncodeMetric},
-    metrics::{MetricType, counter::ConstCounter, gauge::ConstGauge},
+    metrics::{MetricType, counter::ConstCounter, gauge::ConstGauge, histogram::Histogram},
 };
 
 use crate::projections::TenantClusterFacts;
@@ -58,9 +60,67 @@ impl Processed {
     }
 }
 
+/// Bounds of how long a pass over a tenant cluster takes, in seconds.
+const PASS_SECONDS: [f64; 7] = [0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0];
+
+/// How long passes over each tenant cluster took.
+#[derive(Debug, Default)]
+pub struct PassTimes(Mutex<BTreeMap<ObjectKey, Histogram>>);
+
+impl PassTimes {
+    /// Counts a pass over a cluster that goes on.
+    pub(crate) fn count(&self, cluster: &ObjectKey, took: Duration) {
+        let mut times = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let times = times
+            .entry(cluster.clone())
+            .or_insert_with(|| Histogram::new(PASS_SECONDS));
+        times.observe(took.as_secs_f64());
+    }
+
+    /// Forgets a cluster that is gone.
+    pub(crate) fn forget(&self, cluster: &ObjectKey) {
+        let mut times = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        times.remove(cluster);
+    }
+
+    fn all(&self) -> BTreeMap<ObjectKey, Histogram> {
+        let times = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        times.clone()
+    }
+}
+
+/// The phases a tenant cluster can be in, the empty one of a cluster that nobody has looked at included.
+const PHASES: [Option<TenantClusterPhase>; 8] = [
+    None,
+    Some(TenantClusterPhase::Pending),
+    Some(TenantClusterPhase::Provisioning),
+    Some(TenantClusterPhase::Installing),
+    Some(TenantClusterPhase::Ready),
+    Some(TenantClusterPhase::Updating),
+    Some(TenantClusterPhase::Failed),
+    Some(TenantClusterPhase::Deleting),
+];
+
+fn phase_name(phase: Option<TenantClusterPhase>) -> String {
+    phase.map(|phase| format!("{phase:?}")).unwrap_or_default()
+}
+
+fn cluster_labels(cluster: &ObjectKey) -> Vec<(&'static str, String)> {
+    vec![
+        ("namespace", cluster.namespace.clone().unwrap_or_default()),
+        ("name", cluster.name.clone()),
+    ]
+}
+
 /// Registers what these controllers count.
-pub fn register(metrics: &Metrics, caches: &Caches, processed: &Arc<Processed>) {
+pub fn register(
+    metrics: &Metrics,
+    caches: &Caches,
+    processed: &Arc<Processed>,
+    pass_times: &Arc<PassTimes>,
+) {
     let fleet = Fleet {
+        pass_times: Arc::clone(pass_times),
         clusters: caches.store(),
         providers: caches.store(),
         pools: caches.store(),
@@ -75,6 +135,7 @@ struct Fleet {
     providers: Arc<Store<Whole<ProviderConfig>>>,
     pools: Arc<Store<Whole<NetworkPool>>>,
     processed: Arc<Processed>,
+    pass_times: Arc<PassTimes>,
 }
 
 impl fmt::Debug for Fleet {
@@ -86,6 +147,8 @@ impl fmt::Debug for Fleet {
 impl Collector for Fleet {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         self.clusters_by_phase(&mut encoder)?;
+        self.phases(&mut encoder)?;
+        self.pass_times(&mut encoder)?;
         self.providers(&mut encoder)?;
         self.pools(&mut encoder)?;
         self.processed(&mut encoder)
@@ -99,11 +162,7 @@ impl Fleet {
     fn clusters_by_phase(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let mut phases = BTreeMap::<String, i64>::new();
         for cluster in self.clusters.list() {
-            let phase = cluster
-                .value
-                .phase
-                .map(|phase| format!("{phase:?}"))
-                .unwrap_or_default();
+            let phase = phase_name(cluster.value.phase);
             *phases.entry(phase).or_default() += 1;
         }
         let series = phases
@@ -115,6 +174,39 @@ impl Fleet {
             "Tenant clusters by phase.",
             series,
         )
+    }
+
+    /// Which phase each cluster is in: one series for each phase, of which one is 1.
+    fn phases(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let clusters = self.clusters.list();
+        let series = clusters.iter().flat_map(|cluster| {
+            PHASES.into_iter().map(move |phase| {
+                let mut labels = cluster_labels(&cluster.value.key);
+                labels.push(("phase", phase_name(phase)));
+                (labels, i64::from(cluster.value.phase == phase))
+            })
+        });
+        gauge(
+            encoder,
+            "tenant_cluster_phase",
+            "Which phase a tenant cluster is in.",
+            series,
+        )
+    }
+
+    fn pass_times(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let mut family = encoder.encode_descriptor(
+            "tenant_cluster_reconcile_duration_seconds",
+            "How long passes over a tenant cluster took.",
+            None,
+            MetricType::Histogram,
+        )?;
+        for (cluster, times) in self.pass_times.all() {
+            if self.clusters.get(&cluster).is_some() {
+                times.encode(family.encode_family(&cluster_labels(&cluster))?)?;
+            }
+        }
+        Ok(())
     }
 
     fn providers(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {

@@ -20,9 +20,10 @@ use crate::{
     butler_machine::ButlerMachineReconciler,
     ip_allocation::IPAllocationReconciler,
     kamaji::{KamajiKubeconfigReconciler, KamajiStatusReconciler},
-    metrics::{self, Processed},
+    metrics::{self, PassTimes, Processed},
     network_pool::NetworkPoolReconciler,
     provider_config::ProviderConfigReconciler,
+    tenant_cluster::TenantClusterReconciler,
 };
 
 /// The component's name: its Deployment, service account, field manager and user agent.
@@ -49,6 +50,9 @@ pub struct Arguments {
     /// How long the owner of addresses must be gone before they are collected, such as 10m or 1h30m
     #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = duration)]
     pub ip_orphan_grace_period: Duration,
+    /// How many tenant clusters are worked on at once
+    #[arg(long, value_name = "COUNT", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..))]
+    pub max_concurrent_tc_reconciles: u16,
     /// Translate what Kamaji knows of its control planes for Cluster API
     #[arg(long, value_name = "BOOL", default_value_t = false, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true")]
     pub enable_kamaji_controllers: bool,
@@ -109,6 +113,7 @@ pub async fn run(arguments: Arguments, version: &str, shutdown: Shutdown) -> Res
     let configuration = client::configuration(arguments.kubeconfig.as_deref()).await?;
     let client = client::client(configuration, &component)?;
 
+    let reviewers = client.clone();
     let mut manager = Manager::new(client, component);
     manager.add(
         ButlerConfigReconciler,
@@ -133,13 +138,21 @@ pub async fn run(arguments: Arguments, version: &str, shutdown: Shutdown) -> Res
     );
     manager.add(ButlerClusterReconciler, ControllerSettings::default());
     manager.add(ButlerMachineReconciler, ControllerSettings::default());
+    let pass_times = Arc::<PassTimes>::default();
+    manager.add(
+        TenantClusterReconciler::new(&pass_times),
+        ControllerSettings {
+            workers: usize::from(arguments.max_concurrent_tc_reconciles),
+            ..ControllerSettings::default()
+        },
+    );
     if arguments.enable_kamaji_controllers {
         manager.add(KamajiKubeconfigReconciler, ControllerSettings::default());
         manager.add(KamajiStatusReconciler, ControllerSettings::default());
     }
-    metrics::register(manager.metrics(), manager.caches(), &processed);
+    metrics::register(manager.metrics(), manager.caches(), &processed, &pass_times);
 
-    manager.review(admission::webhooks(manager.caches()));
+    manager.review(admission::webhooks(manager.caches(), &reviewers));
 
     let webhooks = arguments.webhooks();
     let lease = LeaseName {

@@ -36,11 +36,17 @@ enum Component {
     /// Carry connections of hosted API servers into tenant clusters
     #[command(subcommand, subcommand_required = true, arg_required_else_help = true)]
     Tunnel(butler_tunnel::Command),
+    /// Stand in for a hosted API server inside of its tenant cluster
+    #[command(after_help = "Examples:\n  \
+        butler tcp-proxy --target shop.example.com:6443                  to an API server that answers by itself\n  \
+        butler tcp-proxy --target shop.konnectivity.example.com:443 --through-tunnel --ca-file ca.crt \\\n    \
+        --service kube-system/steward-tcp-proxy")]
+    TcpProxy(butler_tunnel::tcp_proxy::Arguments),
     /// Host the control planes of tenants
     #[command(after_help = "Examples:\n  \
         butler steward                                      in the management cluster\n  \
         butler steward --kubeconfig k --leader-elect=false  on your own machine")]
-    Steward(steward::run::Arguments),
+    Steward(Box<steward::run::Arguments>),
     /// Prepare the etcd of the chart steward-etcd
     #[command(
         name = "steward-etcd",
@@ -92,8 +98,11 @@ async fn run(component: Component) -> anyhow::Result<()> {
         Component::Tunnel(command) => {
             Box::pin(butler_tunnel::run(command, version, shutdown)).await?;
         }
+        Component::TcpProxy(arguments) => {
+            Box::pin(butler_tunnel::tcp_proxy::run(arguments, version, shutdown)).await?;
+        }
         Component::Steward(arguments) => {
-            Box::pin(steward::run::run(arguments, version, shutdown)).await?;
+            Box::pin(steward::run::run(*arguments, version, shutdown)).await?;
         }
         Component::StewardEtcd(command) => {
             Box::pin(steward::own_etcd::run(command, version, shutdown)).await?;

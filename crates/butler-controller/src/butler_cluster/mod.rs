@@ -8,7 +8,8 @@
 //! | conditions | `Ready`; `Paused` |
 //!
 //! Machines are all the infrastructure there is, so a cluster is provisioned as soon as machines could be made for it: its
-//! provider is ready, and the endpoint that they join is known. It stays provisioned from then on.
+//! provider is ready, the endpoint that they join is known, and a control plane that needs no machines answers there. It stays
+//! provisioned from then on.
 
 mod observe;
 mod plan;

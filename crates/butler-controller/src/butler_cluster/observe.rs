@@ -42,6 +42,8 @@ pub enum OwnerSight {
     Found {
         /// Where it says that the API server is reached.
         endpoint: Option<ControlPlaneEndpoint>,
+        /// Whether its control plane, which needs none of its machines, has not answered yet.
+        awaits_control_plane: bool,
     },
 }
 
@@ -83,6 +85,7 @@ fn owner(cluster: &ButlerCluster, caches: &Caches) -> OwnerSight {
     match owner.find::<ClusterFacts>(caches) {
         Some(found) => OwnerSight::Found {
             endpoint: found.value.endpoint.clone(),
+            awaits_control_plane: found.value.awaits_control_plane,
         },
         None => OwnerSight::Missing(owner.key),
     }

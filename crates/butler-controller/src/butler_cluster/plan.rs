@@ -70,14 +70,17 @@ fn obstacle(cluster: &ButlerCluster, world: &World) -> Option<Finding> {
             message,
         ))
     };
-    let endpoint_of_owner = match &world.owner {
+    let (endpoint_of_owner, awaits_control_plane) = match &world.owner {
         OwnerSight::Unset => {
             return waiting(
                 "waiting for a Cluster that names it in spec.infrastructureRef".to_owned(),
             );
         }
         OwnerSight::Missing(owner) => return waiting(format!("waiting for its Cluster {owner}")),
-        OwnerSight::Found { endpoint } => endpoint.as_ref(),
+        OwnerSight::Found {
+            endpoint,
+            awaits_control_plane,
+        } => (endpoint.as_ref(), *awaits_control_plane),
     };
     let provider = provider_key(cluster);
     match &world.provider {
@@ -99,6 +102,11 @@ fn obstacle(cluster: &ButlerCluster, world: &World) -> Option<Finding> {
         let message = "spec.controlPlaneEndpoint: waiting for the control plane to write it; \
             write it yourself if the control plane has no controller that does";
         return waiting(message.to_owned());
+    }
+    // Cluster API connects as soon as the infrastructure is there. In vain, it waits half a minute before it tries again, and
+    // no machine is told how to join meanwhile.
+    if awaits_control_plane {
+        return waiting("waiting until the control plane answers".to_owned());
     }
     None
 }

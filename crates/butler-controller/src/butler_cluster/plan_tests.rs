@@ -31,6 +31,7 @@ fn ready_world() -> World {
     World {
         owner: OwnerSight::Found {
             endpoint: Some(endpoint()),
+            awaits_control_plane: false,
         },
         provider: ProviderSight::Ready,
         machines: Vec::new(),
@@ -104,7 +105,10 @@ fn a_provider_that_is_not_ready_says_why() {
 #[test]
 fn without_an_endpoint_no_machine_could_join() {
     let world = World {
-        owner: OwnerSight::Found { endpoint: None },
+        owner: OwnerSight::Found {
+            endpoint: None,
+            awaits_control_plane: false,
+        },
         ..ready_world()
     };
     let plan = plan(&cluster(json!({})), &world, at(1));
@@ -119,7 +123,10 @@ fn without_an_endpoint_no_machine_could_join() {
 #[test]
 fn the_endpoint_may_be_its_own_or_that_of_its_cluster() {
     let without = World {
-        owner: OwnerSight::Found { endpoint: None },
+        owner: OwnerSight::Found {
+            endpoint: None,
+            awaits_control_plane: false,
+        },
         ..ready_world()
     };
     let own = cluster(json!({ "controlPlaneEndpoint": { "host": "192.0.2.10", "port": 6443 } }));
@@ -136,6 +143,24 @@ fn the_endpoint_may_be_its_own_or_that_of_its_cluster() {
             "#);
         }
     }
+}
+
+#[test]
+fn nobody_is_sent_to_a_hosted_control_plane_that_does_not_answer_yet() {
+    let world = World {
+        owner: OwnerSight::Found {
+            endpoint: Some(endpoint()),
+            awaits_control_plane: true,
+        },
+        ..ready_world()
+    };
+    let plan = plan(&cluster(json!({})), &world, at(1));
+    insta::assert_snapshot!(told(&plan), @r#"
+    Ready=False WaitingForDependencies: waiting until the control plane answers
+    Paused=False NotPaused
+    status.initialization: {"provisioned":false}
+    status.ready: false
+    "#);
 }
 
 #[test]

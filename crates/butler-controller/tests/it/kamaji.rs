@@ -37,7 +37,7 @@ use serde_json::{Value, json};
 
 use crate::{
     platform::{PATIENCE, create},
-    scene::{TEAM, namespace},
+    scene::{TEAM, definition, namespace},
 };
 
 fn run_controllers(server: &ApiServer) -> Shutdown {
@@ -59,26 +59,6 @@ fn run_controllers(server: &ApiServer) -> Shutdown {
     };
     task::spawn(COMPONENT, manager.run(options, shutdown.clone()));
     shutdown
-}
-
-/// A definition with a status, whose schema this is.
-fn definition(kind: &Kind, status: &Value) -> Value {
-    let schema = json!({ "type": "object", "properties": {
-        "spec": { "type": "object", "x-kubernetes-preserve-unknown-fields": true },
-        "status": status,
-    } });
-    json!({
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": { "name": format!("{}.{}", kind.plural, kind.group) },
-        "spec": {
-            "group": kind.group, "scope": "Namespaced",
-            "names": { "kind": kind.kind, "plural": kind.plural, "singular": kind.kind.to_lowercase() },
-            "versions": [{
-                "name": kind.version, "served": true, "storage": true,
-                "schema": { "openAPIV3Schema": schema }, "subresources": { "status": {} },
-            }],
-        },
-    })
 }
 
 /// The control plane of Kamaji's own provider for Cluster API.

@@ -12,6 +12,8 @@ mod kamaji;
 #[cfg(test)]
 mod numbers;
 #[cfg(test)]
+mod observed;
+#[cfg(test)]
 mod oracle;
 #[cfg(test)]
 mod orders;

@@ -60,6 +60,7 @@ impl Platform {
                     manager.metrics(),
                     manager.caches(),
                     &std::sync::Arc::default(),
+                    &std::sync::Arc::default(),
                 );
                 started.send(manager.metrics().clone()).ok();
                 manager

@@ -140,3 +140,23 @@ pub(crate) fn namespace(name: &str) -> Value {
 pub(crate) fn typed<K: DeserializeOwned>(body: Value) -> K {
     serde_json::from_value(body).unwrap()
 }
+
+/// A definition with a status, whose schema this is.
+pub(crate) fn definition(kind: &Kind, status: &Value) -> Value {
+    let schema = json!({ "type": "object", "properties": {
+        "spec": { "type": "object", "x-kubernetes-preserve-unknown-fields": true },
+        "status": status,
+    } });
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": { "name": format!("{}.{}", kind.plural, kind.group) },
+        "spec": {
+            "group": kind.group, "scope": "Namespaced",
+            "names": { "kind": kind.kind, "plural": kind.plural, "singular": kind.kind.to_lowercase() },
+            "versions": [{
+                "name": kind.version, "served": true, "storage": true,
+                "schema": { "openAPIV3Schema": schema }, "subresources": { "status": {} },
+            }],
+        },
+    })
+}

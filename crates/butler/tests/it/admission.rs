@@ -72,6 +72,8 @@ async fn reversed_addresses_and_the_deletion_of_a_provider_in_use_are_refused() 
             "kubernetesVersion": "v1.36.3",
             "providerConfigRef": { "name": "provider-000", "namespace": "default" },
             "workers": { "replicas": 4 },
+            // Nobody ends namespaces here: what is only looked at has none, and goes at once.
+            "managementPolicy": { "mode": "Observe" },
         },
     }));
     clusters

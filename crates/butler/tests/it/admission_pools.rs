@@ -6,6 +6,7 @@ use butler_api::{
     butler::{
         ip_allocation::{AllocationPhase, IPAllocation},
         network_pool::NetworkPool,
+        provider_config::ProviderConfig,
         tenant_cluster::TenantCluster,
     },
     keys::annotations,
@@ -20,7 +21,7 @@ use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use crate::{
-    fleet::{PATIENCE, USER_AGENT},
+    fleet::{self, PATIENCE, USER_AGENT},
     replica::Replica,
 };
 
@@ -76,6 +77,7 @@ async fn pools_and_wishes_that_make_no_sense_are_refused_with_the_field_and_the_
     let _replica = Replica::start_with_webhooks(&server, "only");
     let pools = Api::<NetworkPool>::default_namespaced(client.clone());
     let allocations = Api::<IPAllocation>::default_namespaced(client.clone());
+    let providers = Api::<ProviderConfig>::default_namespaced(client.clone());
     let clusters = Api::<TenantCluster>::default_namespaced(client);
     let create = PostParams::default();
 
@@ -141,7 +143,15 @@ async fn pools_and_wishes_that_make_no_sense_are_refused_with_the_field_and_the_
         "{refusal}"
     );
 
-    let shop = json!({ "kubernetesVersion": "v1.36.3", "workers": { "replicas": 1 } });
+    fleet::create(&providers, 1).await;
+    fleet::settled(&providers, 1).await;
+    let shop = json!({
+        "kubernetesVersion": "v1.36.3",
+        "providerConfigRef": { "name": "provider-000", "namespace": "default" },
+        "workers": { "replicas": 1 },
+        // Nobody ends namespaces here: what is only looked at has none, and goes at once.
+        "managementPolicy": { "mode": "Observe" },
+    });
     clusters
         .create(&create, &object("shop", shop))
         .await

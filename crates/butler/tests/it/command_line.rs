@@ -39,6 +39,13 @@ fn help_of_the_tunnel_shows_the_flags_of_both_ends() {
 }
 
 #[test]
+fn help_of_the_proxy_in_a_tenant_shows_the_flags_and_both_ways() {
+    let (success, stdout, _) = butler(&["tcp-proxy", "--help"]);
+    assert!(success);
+    insta::assert_snapshot!("tcp_proxy", stdout);
+}
+
+#[test]
 fn the_first_process_of_a_machine_is_not_offered_to_people_and_refuses_them() {
     let (_, stdout, _) = butler(&["--help"]);
     assert!(stdout.contains("provider"), "{stdout}");

@@ -4,7 +4,10 @@ use std::{cell::RefCell, collections::BTreeMap, rc::Rc};
 
 use butler_api::keys::{finalizers, labels};
 use butler_runtime::object::{Kind, ObjectKey};
-use butler_testkit::simulator::{ObjectStore, Operation, Simulation};
+use butler_testkit::simulator::{
+    ObjectStore, Operation, Simulation,
+    players::{is_deleting, text},
+};
 use serde_json::{Value, json};
 
 use super::scene;
@@ -18,18 +21,8 @@ pub(super) fn seen(mut owner: Value) -> Value {
     owner
 }
 
-fn text<'a>(body: &'a Value, pointer: &str) -> &'a str {
-    body.pointer(pointer)
-        .and_then(Value::as_str)
-        .unwrap_or_default()
-}
-
 fn is_true(body: &Value, pointer: &str) -> bool {
     body.pointer(pointer) == Some(&json!(true))
-}
-
-fn is_deleting(body: &Value) -> bool {
-    body.pointer("/metadata/deletionTimestamp").is_some()
 }
 
 fn is_held(body: &Value, finalizer: &str) -> bool {

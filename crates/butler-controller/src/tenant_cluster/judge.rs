@@ -1,0 +1,145 @@
+//! How much of a wish may come true now: by the rules, and by whose turn it is to have a new version.
+
+use std::collections::BTreeMap;
+
+use butler_api::{
+    butler::tenant_cluster::TenantCluster,
+    conditions::{reasons, types},
+    normalize::tenant_cluster::kubernetes_version,
+    version::KubernetesVersion,
+};
+
+use super::{
+    blueprint::Blueprint,
+    deployment_name,
+    observe::World,
+    related::Related,
+    upgrade::{self, Progress, Running, RunningPool},
+    why::Waiting,
+};
+use crate::tenant_rules;
+
+/// The field whose breaches concern the version alone.
+const VERSION_FIELD: &str = "spec.kubernetesVersion";
+
+/// How much of a wish is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Refusal {
+    /// Nothing.
+    Nothing,
+    /// The version; a cluster that is there stays at the one that it has.
+    Version,
+    /// More machines; a cluster that is there keeps those that it has.
+    Growth,
+    /// All of it; a cluster that is there stays as it is.
+    Everything,
+}
+
+/// The rules that the cluster breaks, and what that means for it.
+pub(super) fn judged(cluster: &TenantCluster, world: &World) -> (Vec<Waiting>, Refusal) {
+    let breaches = tenant_rules::breaches(&tenant_rules::Case {
+        cluster,
+        config: world.config.as_ref(),
+        team: world.team.as_ref(),
+        provider: world.provider.as_ref(),
+        pools: &world.pools,
+        others: &world.others,
+    });
+    let is_made = world.related.cluster.is_some();
+    let mut refusal = Refusal::Nothing;
+    let mut waits = Vec::new();
+    for breach in breaches {
+        let is_version = breach.field == VERSION_FIELD;
+        // What may follow the version that runs is decided by what runs, and told with the upgrade.
+        if is_version && breach.reason == reasons::VERSION_SKEW {
+            continue;
+        }
+        let growth = [types::PROVIDER_ACCESS_GRANTED, types::QUOTA_SATISFIED];
+        refusal = refusal.max(if is_version && is_made {
+            Refusal::Version
+        } else if growth.contains(&breach.condition) {
+            Refusal::Growth
+        } else {
+            Refusal::Everything
+        });
+        let waiting = Waiting::new(breach.condition, breach.reason, breach.message());
+        waits.push(waiting.needs_somebody());
+    }
+    (waits, refusal)
+}
+
+/// Gives the control plane and each pool the version that is their turn.
+pub(super) fn take_turns(
+    blueprint: &mut Blueprint,
+    related: &Related,
+    refusal: Refusal,
+) -> Progress {
+    let running = running(blueprint, related);
+    if let Some(asked) = running
+        .asked
+        .as_ref()
+        .filter(|_| refusal >= Refusal::Version)
+    {
+        blueprint.version = asked.clone();
+    }
+    let pools: Vec<_> = blueprint
+        .pools
+        .iter()
+        .map(|pool| pool.name.as_str())
+        .collect();
+    let turns = upgrade::turns(&blueprint.version, &pools, &running);
+    blueprint.version = turns.control_plane;
+    for pool in &mut blueprint.pools {
+        if let Some(version) = turns.pools.get(&pool.name) {
+            pool.version = version.clone();
+        }
+    }
+    turns.progress
+}
+
+/// The versions that run.
+fn running(blueprint: &Blueprint, related: &Related) -> Running {
+    let read = |version: Option<&String>| -> Option<KubernetesVersion> {
+        kubernetes_version(version?).parse().ok()
+    };
+    let control_plane = related.control_plane.as_ref().map(|found| &found.facts);
+    let mut pools = BTreeMap::new();
+    for pool in &blueprint.pools {
+        let name = deployment_name(&blueprint.name, &pool.name);
+        let Some(found) = related.deployments.get(&name) else {
+            continue;
+        };
+        let Some(asked) = read(found.facts.version.as_ref()) else {
+            continue;
+        };
+        let machines = related.machines.values();
+        let machines = machines.filter(|machine| machine.deployment.as_ref() == Some(&name));
+        let oldest = machines
+            .filter_map(|machine| read(machine.version.as_ref()))
+            .min();
+        let running = RunningPool {
+            oldest: oldest.unwrap_or_else(|| asked.clone()),
+            asked,
+            is_settled: found.facts.is_settled(),
+        };
+        pools.insert(pool.name.clone(), running);
+    }
+    Running {
+        asked: control_plane.and_then(|facts| read(facts.wanted.as_ref())),
+        reported: control_plane.and_then(|facts| read(facts.version.as_ref())),
+        is_settled: control_plane.is_some_and(|facts| facts.available && !facts.rolling_out),
+        pools,
+    }
+}
+
+/// A cluster that is over its limits, or may not be where it is, gets no more machines than it has.
+pub(super) fn hold_growth(blueprint: &mut Blueprint, related: &Related) {
+    for pool in &mut blueprint.pools {
+        let name = deployment_name(&blueprint.name, &pool.name);
+        let found = related.deployments.get(&name);
+        let found = found
+            .and_then(|found| found.facts.wanted)
+            .unwrap_or_default();
+        pool.replicas = pool.replicas.min(found);
+    }
+}

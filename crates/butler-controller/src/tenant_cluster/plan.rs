@@ -1,0 +1,404 @@
+//! Decides what is made for a tenant cluster, and when. Everything that can be made at once is made in one pass.
+
+use butler_api::{
+    butler::{
+        load_balancer_request::LoadBalancerTarget,
+        provider_config::ProviderConfig,
+        tenant_cluster::{ManagementMode, TenantCluster, TenantClusterPhase, TenantClusterStatus},
+    },
+    cluster_api::contract::ControlPlaneEndpoint,
+    conditions::{reasons, types},
+};
+use butler_runtime::{
+    conditions::Finding,
+    object::{Manifest, ObjectKey},
+    plan::{Next, Note, Plan, Prune},
+};
+use jiff::{SignedDuration, Timestamp};
+use kube::ResourceExt;
+
+use super::{
+    Effect, addons, addresses,
+    blueprint::{self, Blueprint, ControlPlane, Infrastructure, Surroundings},
+    build, credentials, deployment_name, end, image,
+    judge::{self, Refusal},
+    kept, mode,
+    observe::World,
+    related::Related,
+    status::{self, Findings, Uses},
+    upgrade::Progress,
+    why::{self, Turn, Waiting},
+};
+
+/// Port of the API servers of a control plane on machines of its own.
+const API_SERVER_PORT: i32 = 6443;
+
+pub(super) fn plan(
+    cluster: &TenantCluster,
+    world: &World,
+    now: Timestamp,
+) -> Plan<TenantClusterStatus, Effect> {
+    if cluster.metadata.deletion_timestamp.is_some() {
+        return end::plan(cluster, world, now);
+    }
+    let mut draft = draft(cluster, world, now);
+    if mode(cluster) == ManagementMode::Observe {
+        draft = draft.observed(world);
+    }
+    let status = status::status(cluster, world, &draft.findings, now);
+    let notes = notes(cluster, &draft, &status);
+    Plan {
+        apply: draft.apply,
+        prune: draft.prune,
+        effects: draft.effects,
+        notes,
+        next: draft.next,
+        ..Plan::status(status)
+    }
+}
+
+/// What is to be done, and what was found out.
+struct Draft {
+    apply: Vec<Manifest>,
+    prune: Prune,
+    effects: Vec<Effect>,
+    findings: Findings,
+    /// How many workers a pool has and shall have, where that differs.
+    scaling: Vec<(String, i32, i32)>,
+    next: Next,
+}
+
+impl Draft {
+    /// Nothing is made; the waits say why.
+    fn nothing(cluster: &TenantCluster, world: &World, mut waits: Vec<Waiting>) -> Self {
+        let is_begun = world.related.namespace.is_some();
+        if is_begun {
+            waits.extend(why::tenant(cluster, &world.related));
+        } else {
+            let why = "nothing is made yet; the condition Ready says why";
+            let parts = [
+                types::NETWORK_READY,
+                types::IMAGE_READY,
+                types::INFRASTRUCTURE_READY,
+                types::CONTROL_PLANE_READY,
+                types::WORKERS_READY,
+                types::ADDONS_READY,
+            ];
+            for part in parts {
+                if waits.iter().all(|waiting| waiting.what != part) {
+                    waits.push(Waiting::new(part, reasons::WAITING_FOR_DEPENDENCIES, why));
+                }
+            }
+        }
+        Self {
+            apply: Vec::new(),
+            prune: Prune::Keep,
+            effects: Vec::new(),
+            findings: Findings {
+                waits,
+                holding: Vec::new(),
+                progress: Progress::Arrived,
+                is_begun,
+                uses: None,
+            },
+            scaling: Vec::new(),
+            next: Next::AwaitChange,
+        }
+    }
+
+    /// The same for a cluster that is only looked at.
+    fn observed(self, world: &World) -> Self {
+        let mut findings = self.findings;
+        findings.is_begun = world.related.namespace.is_some();
+        if !findings.is_begun {
+            let why = "spec.managementPolicy.mode is Observe: nothing is made";
+            let waiting = Waiting::new(types::INFRASTRUCTURE_READY, reasons::OBSERVE_ONLY, why);
+            findings.waits.insert(0, waiting.advise("set it to Active"));
+        }
+        Self {
+            apply: Vec::new(),
+            prune: Prune::Keep,
+            effects: Vec::new(),
+            findings,
+            scaling: Vec::new(),
+            next: Next::AwaitChange,
+        }
+    }
+}
+
+fn draft(cluster: &TenantCluster, world: &World, now: Timestamp) -> Draft {
+    let related = &world.related;
+    let (mut waits, refusal) = judge::judged(cluster, world);
+    let Some(provider) = &world.provider else {
+        return Draft::nothing(cluster, world, waits);
+    };
+    let is_made = related.cluster.is_some();
+    if refusal == Refusal::Everything || (refusal >= Refusal::Growth && !is_made) {
+        return Draft::nothing(cluster, world, waits);
+    }
+    let namespace = related.namespace.as_ref();
+    if namespace.is_some_and(|found| found.owner != cluster.uid() || found.deleted_at.is_some()) {
+        return Draft::nothing(cluster, world, waits);
+    }
+    let image = image::plan(cluster, world.config.as_ref(), provider, &world.images);
+    if let image::Decision::Refused(waiting) = image {
+        waits.push(waiting);
+        return Draft::nothing(cluster, world, waits);
+    }
+    let mut blueprint =
+        match blueprint::blueprint(cluster, &surroundings(cluster, world, provider, &image)) {
+            Ok(blueprint) => blueprint,
+            Err(findings) => {
+                waits.extend(findings.iter().map(unresolved));
+                return Draft::nothing(cluster, world, waits);
+            }
+        };
+    let progress = judge::take_turns(&mut blueprint, related, refusal);
+    if refusal == Refusal::Growth {
+        judge::hold_growth(&mut blueprint, related);
+    }
+    let decided = Decided {
+        blueprint,
+        image,
+        waits,
+        progress,
+    };
+    compose(cluster, world, provider, decided, now)
+}
+
+/// What keeps a wish from being resolved. Of what is missing somebody else takes care; the rest is for whoever wrote it.
+fn unresolved(finding: &Finding) -> Waiting {
+    let waiting = |what: &str| Waiting::new(what, finding.reason, &finding.message);
+    if finding.reason == reasons::WAITING_FOR_DEPENDENCIES {
+        waiting(types::INFRASTRUCTURE_READY)
+    } else {
+        waiting(types::READY).needs_somebody()
+    }
+}
+
+fn surroundings(
+    cluster: &TenantCluster,
+    world: &World,
+    provider: &ProviderConfig,
+    image: &image::Decision,
+) -> Surroundings {
+    let balancer = world.related.balancer.as_ref();
+    let endpoint = balancer.and_then(|balancer| balancer.endpoint.clone());
+    Surroundings {
+        config: world.config.clone(),
+        team: world
+            .team
+            .clone()
+            .filter(|_| cluster.spec.team_ref.is_some()),
+        provider: provider.clone(),
+        image: match image {
+            image::Decision::Wanted { image, .. } => image.clone(),
+            image::Decision::NotRequired | image::Decision::Refused(_) => None,
+        },
+        exposure_address: world.exposure_address.clone(),
+        endpoint: endpoint.map(|host| ControlPlaneEndpoint {
+            host,
+            port: API_SERVER_PORT,
+        }),
+        trust_bundle: world.credentials.trust_bundle.clone(),
+    }
+}
+
+/// What is decided before objects are made.
+struct Decided {
+    blueprint: Blueprint,
+    image: image::Decision,
+    waits: Vec<Waiting>,
+    progress: Progress,
+}
+
+/// All objects of a cluster.
+fn compose(
+    cluster: &TenantCluster,
+    world: &World,
+    provider: &ProviderConfig,
+    decided: Decided,
+    now: Timestamp,
+) -> Draft {
+    let Decided {
+        blueprint,
+        image,
+        mut waits,
+        progress,
+    } = decided;
+    let blueprint = &blueprint;
+    let related = &world.related;
+    let sight = addresses::Sight {
+        cluster,
+        provider,
+        pools: &world.pools,
+        first: world.addresses.as_ref(),
+        added: &world.added_addresses,
+        demand: world.demand,
+    };
+    let addresses = addresses::plan(&sight, now);
+    let mut holding = vec![(types::NETWORK_READY, addresses.finding)];
+    waits.extend(addresses.waiting);
+    let allocation = addresses
+        .manifests
+        .first()
+        .map(|found| found.key.name.clone());
+
+    let mut apply = vec![build::namespace(blueprint)];
+    apply.extend(build::access(blueprint));
+    apply.extend(addresses.manifests);
+    let mut image_sync = None;
+    let mut has_image = true;
+    match image {
+        image::Decision::NotRequired | image::Decision::Refused(_) => {
+            let finding = Finding::new(true, reasons::NOT_REQUIRED, "");
+            holding.push((types::IMAGE_READY, finding));
+        }
+        image::Decision::Wanted {
+            manifest,
+            image,
+            waiting,
+        } => {
+            image_sync = Some(manifest.key.name.clone());
+            has_image = image.is_some();
+            waits.extend(waiting);
+            apply.push(*manifest);
+        }
+    }
+    apply.push(build::infrastructure(blueprint));
+    let targets: Vec<_> = related
+        .control_plane_addresses()
+        .map(|address| LoadBalancerTarget {
+            ip: Some(address.to_owned()),
+            ..LoadBalancerTarget::default()
+        })
+        .collect();
+    apply.extend(build::load_balancer(blueprint, &targets));
+    // A hosted control plane needs no machine, and so no image.
+    let is_hosted = matches!(blueprint.control_plane, ControlPlane::Hosted(_));
+    if is_hosted || has_image {
+        apply.extend(build::control_plane(blueprint));
+        apply.extend(build::control_plane_health(blueprint));
+    }
+    apply.push(build::cluster(blueprint));
+    if has_image {
+        let pools = blueprint.pools.iter();
+        apply.extend(pools.flat_map(|pool| build::pool(blueprint, pool)));
+    }
+
+    let mut effects = addresses.effects;
+    match credentials::plan(&world.credentials) {
+        Ok(effect) => effects.extend(effect),
+        Err(waiting) => waits.push(*waiting),
+    }
+    holding
+        .extend(trust(blueprint).map(|finding| (types::NUTANIX_CREDENTIALS_TRUST_BUNDLE, finding)));
+    waits.extend(why::tenant(cluster, related));
+    match addons::judge(cluster, provider, blueprint.cni) {
+        Ok(finding) => holding.push((types::ADDONS_READY, finding)),
+        Err(waiting) => waits.push(*waiting),
+    }
+    Draft {
+        apply,
+        // What waits for its image is not there to be listed, but must not go either.
+        prune: if has_image {
+            Prune::UnlistedBut(kept::kept(cluster, world))
+        } else {
+            Prune::Keep
+        },
+        effects,
+        findings: Findings {
+            waits,
+            holding,
+            progress,
+            is_begun: true,
+            uses: Some(Uses {
+                provider: ObjectKey::of(provider),
+                image_sync,
+                allocation,
+            }),
+        },
+        scaling: scaling(blueprint, related),
+        next: addresses
+            .next
+            .map_or(Next::AwaitChange, |at| until(at, now)),
+    }
+}
+
+/// Another look then, and not before a second has passed.
+fn until(at: Timestamp, now: Timestamp) -> Next {
+    let wait = at.duration_since(now).max(SignedDuration::from_secs(1));
+    Next::After(wait.unsigned_abs())
+}
+
+/// Whether the certificate of Nutanix' API is checked by something.
+fn trust(blueprint: &Blueprint) -> Option<Finding> {
+    let Infrastructure::Nutanix(place) = &blueprint.infrastructure else {
+        return None;
+    };
+    Some(if place.insecure || place.trust_bundle.is_some() {
+        Finding::new(true, reasons::READY, "")
+    } else {
+        let message = "the credentials have no ca.pem, so the certificate of Prism Central must be from an authority that \
+            everybody knows; add ca.pem to the Secret if it is not";
+        Finding::new(false, reasons::MISSING_TRUST_BUNDLE, message)
+    })
+}
+
+fn scaling(blueprint: &Blueprint, related: &Related) -> Vec<(String, i32, i32)> {
+    let pools = blueprint.pools.iter();
+    pools
+        .filter_map(|pool| {
+            let name = deployment_name(&blueprint.name, &pool.name);
+            let found = related.deployments.get(&name)?.facts.wanted?;
+            (found != pool.replicas).then(|| (pool.name.clone(), found, pool.replicas))
+        })
+        .collect()
+}
+
+/// What is worth telling: where the cluster has come to, and what a person must do.
+fn notes(cluster: &TenantCluster, draft: &Draft, status: &TenantClusterStatus) -> Vec<Note> {
+    let before = cluster.status.as_ref().and_then(|status| status.phase);
+    let mut notes = Vec::new();
+    if before != status.phase {
+        match status.phase {
+            Some(TenantClusterPhase::Provisioning) => notes.push(Note::normal(
+                "ClusterProvisioning",
+                "the cluster is being made",
+            )),
+            Some(TenantClusterPhase::Ready) => {
+                notes.push(Note::normal("ClusterReady", "the cluster is ready"));
+            }
+            _ => {}
+        }
+    }
+    for (pool, from, to) in &draft.scaling {
+        let message = format!("the pool {pool} goes from {from} to {to} workers");
+        notes.push(Note::normal("ClusterScaling", message));
+    }
+    let is_failed = status.phase == Some(TenantClusterPhase::Failed);
+    let mut person = draft.findings.waits.iter();
+    let person = person.find(|waiting| waiting.turn == Turn::Person);
+    if let Some(waiting) = person {
+        let reason = if is_failed {
+            "ClusterFailed"
+        } else {
+            reasons::RECONCILE_DEGRADED
+        };
+        notes.push(Note::warning(reason, waiting.message()));
+    }
+    if let Progress::Refused(why) = &draft.findings.progress {
+        notes.push(Note::warning(reasons::VERSION_SKEW, why));
+    }
+    notes
+}
+
+#[cfg(test)]
+#[path = "plan_end_tests.rs"]
+mod end_tests;
+#[cfg(test)]
+#[path = "plan_parts_tests.rs"]
+mod parts_tests;
+#[cfg(test)]
+#[path = "plan_tests.rs"]
+mod tests;
