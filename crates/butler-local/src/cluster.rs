@@ -1,70 +1,91 @@
-//! Whose network it is, and how its Services ask for addresses.
+//! Whose network it is, and how Services of the management cluster ask for addresses.
 
-use std::{fmt, net::Ipv4Addr};
+use std::{fmt, net::Ipv4Addr, sync::Arc};
 
 use butler_api::{
     butler::ip_allocation::{
-        AllocationClusterReference, AllocationOwnerReference, AllocationType, IPAllocation,
-        IPAllocationSpec, PinnedRange,
+        AllocationOwnerReference, AllocationType, IPAllocation, IPAllocationSpec, PinnedRange,
     },
     keys::{finalizers, labels, values},
     reference::LocalReference,
 };
 use butler_runtime::object::{Kind, ObjectKey};
+use jiff::Timestamp;
 use k8s_openapi::{api::core::v1::Service, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use sha2::{Digest as _, Sha256};
+use tokio::sync::watch;
 
 use crate::facts::{AllocationFacts, ServiceFacts};
 
 /// A cluster whose nodes are local machines.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone)]
 pub enum Cluster {
-    /// The one that holds Butler's own objects. Addresses belong to its Services by name.
-    Management,
-    /// A tenant. Its Services are not objects of the management cluster, so addresses belong to the tenant cluster, whose
-    /// quota they count against.
-    Tenant {
-        /// Namespace of the `TenantCluster`.
-        namespace: String,
-        /// Name of the `TenantCluster`.
-        name: String,
+    /// The one that holds Butler's own objects. Each of its Services has an address of its own out of a pool.
+    Management {
+        /// The `NetworkPool`.
+        pool: ObjectKey,
     },
+    /// A tenant. Its Services take addresses of the ranges that its `TenantCluster` was granted.
+    Tenant(Tenant),
+}
+
+/// A tenant cluster.
+#[derive(Clone)]
+pub struct Tenant {
+    /// Namespace of the `TenantCluster`.
+    pub namespace: String,
+    /// Name of the `TenantCluster`.
+    pub name: String,
+    /// Whether the machine with an id is the tenant's. Nodes are objects of the tenant: what one says of a machine that is
+    /// somebody else's counts for nothing.
+    pub machines: Arc<dyn Fn(&str) -> bool + Send + Sync>,
+    /// Whether its ranges grow by themselves when Services wait.
+    pub grows: bool,
+    /// Told how many Services wait for an address; nothing before that is known.
+    pub waiting: watch::Sender<Option<Waiting>>,
+}
+
+/// Services that wait because no address of the cluster's ranges is left.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Waiting {
+    /// How many.
+    pub count: usize,
+    /// Since when the one waits that has waited longest.
+    pub since: Option<Timestamp>,
 }
 
 impl fmt::Display for Cluster {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Management => formatter.write_str("management"),
-            Self::Tenant { namespace, name } => write!(formatter, "{namespace}/{name}"),
+            Self::Management { .. } => formatter.write_str(MANAGEMENT),
+            Self::Tenant(tenant) => write!(formatter, "{}/{}", tenant.namespace, tenant.name),
         }
     }
 }
 
+impl fmt::Debug for Cluster {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "Cluster({self})")
+    }
+}
+
+const MANAGEMENT: &str = "management";
 /// How much of a Service's name stands in the name of its allocation; all of it, as names of Services are short.
 const LONGEST_NAME: usize = 63;
 /// How many bytes of the hash tell allocations apart: ten digits.
 const HASH_BYTES: usize = 5;
 
-/// Where the Services of a cluster ask for addresses.
+/// Where the Services of the management cluster ask for addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Counter {
-    /// Whose Services.
-    pub(crate) cluster: Cluster,
     /// The pool; allocations are made beside it.
     pub(crate) pool: ObjectKey,
 }
 
 impl Counter {
-    /// Whether an allocation was made here for some Service of this cluster.
-    pub(crate) fn made(&self, allocation: &AllocationFacts) -> bool {
-        let tenant = match &self.cluster {
-            Cluster::Management => None,
-            Cluster::Tenant { namespace, name } => Some(AllocationClusterReference {
-                name: name.clone(),
-                namespace: namespace.clone(),
-            }),
-        };
-        allocation.service.is_some() && allocation.tenant == tenant
+    /// Whether an allocation was made here for some Service.
+    pub(crate) const fn made(allocation: &AllocationFacts) -> bool {
+        allocation.service.is_some() && allocation.tenant.is_none()
     }
 
     /// The name of the allocation for a wish. It follows from all that the allocation says, since that cannot be changed.
@@ -72,7 +93,7 @@ impl Counter {
         let pinned = pinned.map(|address| address.to_string());
         let mut hash = Sha256::new();
         for part in [
-            &self.cluster.to_string(),
+            MANAGEMENT,
             &self.pool.name,
             service.key.namespace.as_deref().unwrap_or_default(),
             &service.key.name,
@@ -98,31 +119,19 @@ impl Counter {
         pinned: Option<Ipv4Addr>,
     ) -> IPAllocation {
         let kind = Kind::of::<Service>();
-        let (tenant_cluster_ref, owner_ref) = match &self.cluster {
-            Cluster::Management => (
-                None,
-                Some(AllocationOwnerReference {
-                    api_version: kind.api_version(),
-                    kind: kind.kind.clone(),
-                    name: service.key.name.clone(),
-                    namespace: service.key.namespace.clone(),
-                    uid: Some(service.uid.clone()),
-                }),
-            ),
-            Cluster::Tenant { namespace, name } => (
-                Some(AllocationClusterReference {
-                    name: name.clone(),
-                    namespace: namespace.clone(),
-                }),
-                None,
-            ),
+        let owner = AllocationOwnerReference {
+            api_version: kind.api_version(),
+            kind: kind.kind.clone(),
+            name: service.key.name.clone(),
+            namespace: service.key.namespace.clone(),
+            uid: Some(service.uid.clone()),
         };
         let spec = IPAllocationSpec {
             pool_ref: LocalReference {
                 name: self.pool.name.clone(),
             },
-            tenant_cluster_ref,
-            owner_ref,
+            tenant_cluster_ref: None,
+            owner_ref: Some(owner),
             kind: AllocationType::Loadbalancer,
             count: Some(1),
             pinned_range: pinned.map(|address| PinnedRange {
@@ -174,20 +183,6 @@ mod tests {
         );
         assert_eq!(owner.uid.as_deref(), Some("uid-web"));
         assert_eq!(allocation.spec.tenant_cluster_ref, None);
-    }
-
-    #[test]
-    fn an_address_of_a_tenants_service_belongs_to_the_tenant() {
-        let tenant = Counter {
-            cluster: Cluster::Tenant {
-                namespace: "team".to_owned(),
-                name: "shop".to_owned(),
-            },
-            ..counter()
-        };
-        let allocation = tenant.allocation(&service("web"), None);
-        assert_eq!(allocation.spec.owner_ref, None);
-        assert_eq!(allocation.spec.tenant_cluster_ref.unwrap().name, "shop");
     }
 
     #[test]

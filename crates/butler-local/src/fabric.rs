@@ -22,14 +22,14 @@ use futures::{
 
 use crate::{
     board::SharedBoard,
-    claims,
-    cluster::Counter,
-    facts::NodeFacts,
+    facts::{NodeFacts, Servers, ServiceFacts},
     hands::{AddressChange, Hands, LocalMachine},
     members::members,
     placement::{self, Placement, Site, Sites, Want},
     pods::pod_networks,
+    proxies::SharedProxies,
     run::{Bell, Memories, Pass},
+    source::{Served, Source},
 };
 
 /// How long the hands may take for one thing.
@@ -38,9 +38,11 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Keeps the machines of one cluster in step.
 pub(crate) struct Fabric<H> {
     pub(crate) hands: Arc<H>,
-    pub(crate) counter: Counter,
+    pub(crate) source: Source,
     pub(crate) memories: Memories,
     pub(crate) board: SharedBoard,
+    /// Which kube-proxies work.
+    pub(crate) proxies: SharedProxies,
     /// Rung when the board has changed.
     pub(crate) news: Bell,
     /// What machines were told in their present lives.
@@ -80,7 +82,12 @@ impl<H: Hands> Pass for Fabric<H> {
             .iter()
             .map(|node| node.value.clone())
             .collect();
-        let members = members(&machines, &nodes);
+        let own: Vec<_> = machines
+            .iter()
+            .filter(|machine| self.source.may_have(machine))
+            .cloned()
+            .collect();
+        let members = members(&own, &nodes);
         let networks = self.due_networks(&machines, &members);
         let course = self.course(&machines, &members);
         let (networks_told, arrived) = join(
@@ -155,22 +162,23 @@ impl<H: Hands> Fabric<H> {
             return None;
         }
         let mut board = self.board.lock();
-        let allocations = self.memories.allocations_of(&self.counter);
-        let known = allocations.values().flatten();
-        let known: BTreeSet<_> = known.filter_map(|allocation| allocation.address).collect();
-        let mut wants = BTreeMap::new();
-        for service in self.memories.services.list() {
-            let service = &service.value;
-            let Some(own) = allocations.get(&service.uid) else {
-                continue;
-            };
-            if let Some(address) = claims::served_address(service, own, &self.counter) {
-                let endpoints = || self.memories.endpoint_nodes(&service.key);
-                let nodes = service.local_endpoints_only.then(endpoints);
-                wants.insert(address, Want { nodes });
-            }
-        }
+        let Served { services, known } = self.source.served(&self.memories);
+        let want = |service: &ServiceFacts| Want {
+            nodes: match service.servers {
+                Servers::Any => None,
+                Servers::WithEndpoint => Some(self.memories.endpoint_nodes(&service.key)),
+            },
+        };
+        let wants = services
+            .iter()
+            .map(|(address, service)| (*address, want(&service.value)))
+            .collect();
         let sites = self.sites(machines, members);
+        let known: BTreeSet<_> = sites
+            .values()
+            .flat_map(|site| site.has.iter().copied())
+            .filter(|address| known.iter().any(|span| span.contains(*address)))
+            .collect();
         let placement = placement::place(&wants, &sites);
         let changes = placement::changes(&placement, &sites, &known);
         board.announce(&sites, &placement);
@@ -194,7 +202,9 @@ impl<H: Hands> Fabric<H> {
                 node: node.map(|node| node.name.clone()),
                 running: machine.is_running(),
                 ready: node.is_some_and(|node| node.ready && !node.deleting),
+                leaving: node.is_some_and(|node| node.cordoned),
                 excluded: node.is_some_and(|node| node.excluded),
+                proxy: self.proxies.of(&machine.name, machine.life),
                 has: &machine.service_addresses | &confirmed,
                 confirmed,
             };

@@ -3,7 +3,9 @@
 use std::{collections::BTreeSet, net::Ipv4Addr};
 
 use butler_api::{
-    butler::ip_allocation::{AllocationClusterReference, AllocationPhase, IPAllocation},
+    butler::ip_allocation::{
+        AllocationClusterReference, AllocationPhase, AllocationType, IPAllocation,
+    },
     conditions::types,
     keys::{annotations, finalizers, labels, values},
 };
@@ -12,6 +14,7 @@ use butler_runtime::{
     object::{Kind, ObjectKey},
 };
 use ipnet::Ipv4Net;
+use jiff::Timestamp;
 use k8s_openapi::{
     api::{
         core::v1::{Node, Service, ServiceSpec},
@@ -31,6 +34,10 @@ const TRUE: &str = "True";
 
 /// A node.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is something that somebody else says of a node, and any of them may go with any other"
+)]
 pub(crate) struct NodeFacts {
     pub(crate) name: String,
     /// Which machine it says it is.
@@ -39,6 +46,10 @@ pub(crate) struct NodeFacts {
     /// The range of its pods, once it has one.
     pub(crate) pods: Option<Ipv4Net>,
     pub(crate) ready: bool,
+    /// Since when it is ready, or not.
+    pub(crate) ready_since: Option<Timestamp>,
+    /// Whether nothing new is to come to it: it is perhaps about to go.
+    pub(crate) cordoned: bool,
     /// Whether load balancers are kept away from it.
     pub(crate) excluded: bool,
     pub(crate) deleting: bool,
@@ -56,6 +67,9 @@ impl Projection for NodeFacts {
         let mut ranges = spec.pod_cidrs.into_iter().flatten().chain(spec.pod_cidr);
         let addresses = status.addresses.into_iter().flatten();
         let conditions = status.conditions.into_iter().flatten();
+        let ready = conditions
+            .into_iter()
+            .find(|condition| condition.type_ == NODE_READY);
         Ok(Self {
             name: node.name_any(),
             provider_id: spec.provider_id.filter(|id| !id.is_empty()),
@@ -64,9 +78,12 @@ impl Projection for NodeFacts {
                 .filter_map(|address| address.address.parse().ok())
                 .collect(),
             pods: ranges.find_map(|range| range.parse().ok()),
-            ready: conditions
-                .into_iter()
-                .any(|condition| condition.type_ == NODE_READY && condition.status == TRUE),
+            ready_since: ready
+                .as_ref()
+                .and_then(|ready| ready.last_transition_time.as_ref())
+                .map(|time| time.0),
+            ready: ready.is_some_and(|ready| ready.status == TRUE),
+            cordoned: spec.unschedulable.unwrap_or_default(),
             excluded: node
                 .labels()
                 .contains_key(labels::EXCLUDE_FROM_LOAD_BALANCERS),
@@ -101,19 +118,32 @@ impl Wish {
     }
 }
 
+/// Which machines may serve a Service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Servers {
+    /// Whichever there are.
+    Any,
+    /// Only those with a ready endpoint.
+    WithEndpoint,
+}
+
 /// A Service.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ServiceFacts {
     pub(crate) key: ObjectKey,
     pub(crate) uid: String,
     pub(crate) version: String,
+    pub(crate) created: Timestamp,
     /// Whether it asks for a load balancer of ours.
     pub(crate) balanced: bool,
+    /// Whether it asks for ours by name, and so for nobody else's.
+    pub(crate) names_us: bool,
     pub(crate) deleting: bool,
     pub(crate) finalizers: Vec<String>,
     pub(crate) wish: Wish,
-    /// Whether only machines with a ready endpoint serve it.
-    pub(crate) local_endpoints_only: bool,
+    pub(crate) servers: Servers,
+    /// The address of the cluster's ranges that we wrote down for it.
+    pub(crate) assigned: Option<Ipv4Addr>,
     /// The addresses it shows.
     pub(crate) ingress: Vec<String>,
     /// What we said of it last.
@@ -150,12 +180,24 @@ impl Projection for ServiceFacts {
             key: ObjectKey::of(&service),
             uid: service.uid().unwrap_or_default(),
             version: service.resource_version().unwrap_or_default(),
+            created: service
+                .creation_timestamp()
+                .map_or(Timestamp::UNIX_EPOCH, |time| time.0),
+            names_us: class == Some(values::LOAD_BALANCER_CLASS_LOCAL),
             balanced: spec.type_.as_deref() == Some(LOAD_BALANCER)
                 && class.is_none_or(|class| class == values::LOAD_BALANCER_CLASS_LOCAL),
             deleting: service.metadata.deletion_timestamp.is_some(),
             finalizers: service.finalizers().to_vec(),
             wish: wish(&service, &spec),
-            local_endpoints_only: spec.external_traffic_policy.as_deref() == Some(LOCAL),
+            servers: if spec.external_traffic_policy.as_deref() == Some(LOCAL) {
+                Servers::WithEndpoint
+            } else {
+                Servers::Any
+            },
+            assigned: service
+                .annotations()
+                .get(annotations::LOAD_BALANCER_ASSIGNED)
+                .and_then(|address| address.parse().ok()),
             ingress: ingress
                 .into_iter()
                 .flatten()
@@ -236,34 +278,71 @@ pub(crate) struct Refusal {
     pub(crate) message: String,
 }
 
+/// What a pool says to who asks for addresses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// Nothing yet, or nothing that it gives a reason for.
+    Awaited,
+    Granted,
+    Refused(Refusal),
+}
+
+/// How an allocation came to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// It came with its cluster and stays as long.
+    Initial,
+    /// It was added by demand.
+    Growth,
+}
+
 /// Addresses asked for, as far as they may be a Service's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct AllocationFacts {
     pub(crate) key: ObjectKey,
     pub(crate) uid: String,
+    pub(crate) version: String,
+    pub(crate) finalizers: Vec<String>,
+    /// Whether the addresses are for Services at all.
+    pub(crate) balances: bool,
+    pub(crate) origin: Origin,
     /// UID of the Service it was made for, if it was made for one.
     pub(crate) service: Option<String>,
     /// The tenant cluster it belongs to, if it belongs to one.
     pub(crate) tenant: Option<AllocationClusterReference>,
-    /// The address it names, also while it is given back.
+    /// The address it names, also while it is given back; of several the first.
     pub(crate) address: Option<Ipv4Addr>,
-    pub(crate) granted: bool,
-    pub(crate) refusal: Option<Refusal>,
+    /// The last of its addresses.
+    pub(crate) last: Option<Ipv4Addr>,
+    pub(crate) answer: Answer,
     pub(crate) deleting: bool,
     /// Whether it carries the mark of a user.
     pub(crate) in_use: bool,
+    /// Which component says that it is this user.
+    pub(crate) used_by: Option<String>,
 }
 
 impl AllocationFacts {
+    /// Whether the pool has granted it.
+    pub(crate) const fn is_granted(&self) -> bool {
+        matches!(self.answer, Answer::Granted)
+    }
+
+    /// Why the pool refuses it, if it does.
+    pub(crate) const fn refusal(&self) -> Option<&Refusal> {
+        match &self.answer {
+            Answer::Refused(refusal) => Some(refusal),
+            Answer::Awaited | Answer::Granted => None,
+        }
+    }
+
     /// Whether its address may be used.
     pub(crate) const fn is_usable(&self) -> bool {
-        self.granted && self.in_use && !self.deleting && self.address.is_some()
+        self.is_granted() && self.in_use && !self.deleting && self.address.is_some()
     }
 }
 
 impl Projection for AllocationFacts {
-    const LABELS: Option<&'static str> = Some(labels::OWNER_UID);
-
     fn kind() -> Kind {
         Kind::of::<IPAllocation>()
     }
@@ -274,32 +353,52 @@ impl Projection for AllocationFacts {
         let service = Kind::of::<Service>().kind;
         let owner = marks.get(labels::OWNER_UID).cloned();
         let status = allocation.status.clone().unwrap_or_default();
-        let refused = status.phase == Some(AllocationPhase::Failed);
         let ready = status
             .conditions
             .iter()
             .find(|condition| condition.type_ == types::READY);
+        let answer = match status.phase {
+            Some(AllocationPhase::Allocated) => Answer::Granted,
+            Some(AllocationPhase::Failed) => ready.map_or(Answer::Awaited, |ready| {
+                Answer::Refused(Refusal {
+                    reason: ready.reason.clone(),
+                    message: ready.message.clone(),
+                })
+            }),
+            _ => Answer::Awaited,
+        };
+        let role = marks.get(labels::ALLOCATION_ROLE).map(String::as_str);
         Ok(Self {
             key: ObjectKey::of(&allocation),
             uid: allocation.uid().unwrap_or_default(),
+            version: allocation.resource_version().unwrap_or_default(),
+            finalizers: allocation.finalizers().to_vec(),
+            balances: allocation.spec.kind == AllocationType::Loadbalancer,
+            origin: if role == Some(values::ALLOCATION_ROLE_GROWTH) {
+                Origin::Growth
+            } else {
+                Origin::Initial
+            },
             service: owner.filter(|_| marks.get(labels::OWNER_KIND) == Some(&service)),
             tenant: allocation.spec.tenant_cluster_ref.clone(),
-            address: status
-                .start_address
-                .as_deref()
-                .and_then(|address| address.parse().ok()),
-            granted: status.phase == Some(AllocationPhase::Allocated),
-            refusal: ready.filter(|_| refused).map(|ready| Refusal {
-                reason: ready.reason.clone(),
-                message: ready.message.clone(),
-            }),
+            address: parsed(status.start_address.as_deref()),
+            last: parsed(status.end_address.as_deref()),
+            answer,
             deleting: allocation.metadata.deletion_timestamp.is_some(),
             in_use: allocation
                 .finalizers()
                 .iter()
                 .any(|held| held == finalizers::ADDRESSES_IN_USE),
+            used_by: allocation
+                .annotations()
+                .get(annotations::ADDRESSES_USED_BY)
+                .cloned(),
         })
     }
+}
+
+fn parsed(address: Option<&str>) -> Option<Ipv4Addr> {
+    address.and_then(|address| address.parse().ok())
 }
 
 #[cfg(test)]

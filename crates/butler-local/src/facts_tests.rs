@@ -63,14 +63,14 @@ fn what_is_no_address_is_told_by_its_field() {
 fn a_node_is_known_by_its_first_ranges_and_its_inner_address() {
     let facts = NodeFacts::project(json!({
         "metadata": { "name": "worker" },
-        "spec": { "podCIDRs": ["fd00::/64", "10.244.1.0/24"], "providerID": "butler-local://7" },
+        "spec": { "podCIDRs": ["fd00::/64", "10.244.1.0/24"], "providerID": "butler-local://7", "unschedulable": true },
         "status": {
             "addresses": [
                 { "type": "Hostname", "address": "worker" },
                 { "type": "InternalIP", "address": "10.213.76.3" },
             ],
             "conditions": [
-                { "type": "Ready", "status": "True" },
+                { "type": "Ready", "status": "True", "lastTransitionTime": "1970-01-01T00:01:00Z" },
                 { "type": "MemoryPressure", "status": "False" },
             ],
         },
@@ -82,6 +82,8 @@ fn a_node_is_known_by_its_first_ranges_and_its_inner_address() {
         addresses: BTreeSet::from([Ipv4Addr::new(10, 213, 76, 3)]),
         pods: Some("10.244.1.0/24".parse().unwrap()),
         ready: true,
+        ready_since: Some(Timestamp::from_second(60).unwrap()),
+        cordoned: true,
         excluded: false,
         deleting: false,
     };

@@ -1,6 +1,6 @@
 //! What this crate asks of the host.
 
-use std::{collections::BTreeSet, error::Error, future::Future, net::Ipv4Addr, time::Duration};
+use std::{collections::BTreeSet, error::Error, future::Future, io, net::Ipv4Addr, time::Duration};
 
 use butler_api::name::MachineName;
 use butler_host::{
@@ -11,6 +11,10 @@ use butler_host::{
 use futures::{
     StreamExt as _,
     stream::{self, BoxStream},
+};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpStream,
 };
 
 /// A machine of this host, as far as the network of a cluster is concerned.
@@ -52,6 +56,17 @@ impl AddressChange {
     }
 }
 
+/// What the kube-proxy of a machine says of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProxyAnswer {
+    /// What it told the kernel is in step with the cluster.
+    InStep,
+    /// It is not, or its node is about to go.
+    Behind,
+    /// Nothing: it does not run, or cannot be reached.
+    Nothing,
+}
+
 /// The hands on the host's machines. Every call may be cut off and made again.
 pub trait Hands: Send + Sync + 'static {
     /// What can go wrong.
@@ -75,12 +90,21 @@ pub trait Hands: Send + Sync + 'static {
         change: &AddressChange,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send;
 
+    /// Asks the kube-proxy of the machine with an address whether it works.
+    fn ask_kube_proxy(&self, address: Ipv4Addr) -> impl Future<Output = ProxyAnswer> + Send;
+
     /// Tells that a machine came, went, started or ended. What exactly, [`Hands::machines`] shows.
     fn changes(&self) -> BoxStream<'static, ()>;
 }
 
 /// How long to wait before machines are watched again after that failed.
 const WATCH_AGAIN: Duration = Duration::from_secs(1);
+/// Where kube-proxy says how it is, unless its configuration has it elsewhere.
+const PROXY_PORT: u16 = 10256;
+/// How long its answer is waited for.
+const PROXY_PATIENCE: Duration = Duration::from_secs(2);
+/// As much of the answer as is read: the machine is a tenant's, and may say what it likes.
+const STATUS_LINE: u64 = 64;
 
 impl Hands for Host {
     type Error = host::Error;
@@ -140,6 +164,15 @@ impl Hands for Host {
         }
     }
 
+    async fn ask_kube_proxy(&self, address: Ipv4Addr) -> ProxyAnswer {
+        let asking = status_line(address);
+        match tokio::time::timeout(PROXY_PATIENCE, asking).await {
+            Ok(Ok(line)) => judged(&line),
+            // Why it does not answer matters to nobody here; that it does not is acted upon.
+            Ok(Err(_)) | Err(_) => ProxyAnswer::Nothing,
+        }
+    }
+
     fn changes(&self) -> BoxStream<'static, ()> {
         let watching = (self.watch_machines(), self.starts());
         stream::unfold(watching, |(mut machines, mut starts)| async {
@@ -156,5 +189,51 @@ impl Hands for Host {
             Some(((), (machines, starts)))
         })
         .boxed()
+    }
+}
+
+/// The first bytes of what kube-proxy answers.
+async fn status_line(address: Ipv4Addr) -> io::Result<Vec<u8>> {
+    let mut stream = TcpStream::connect((address, PROXY_PORT)).await?;
+    let question = format!(
+        "GET /healthz HTTP/1.1\r\nHost: {address}:{PROXY_PORT}\r\nConnection: close\r\n\r\n"
+    );
+    stream.write_all(question.as_bytes()).await?;
+    let mut line = Vec::new();
+    stream.take(STATUS_LINE).read_to_end(&mut line).await?;
+    Ok(line)
+}
+
+fn judged(line: &[u8]) -> ProxyAnswer {
+    let text = String::from_utf8_lossy(line);
+    let mut words = text.split_ascii_whitespace();
+    let version = words.next().unwrap_or_default();
+    match words.next() {
+        _ if !version.starts_with("HTTP/") => ProxyAnswer::Nothing,
+        Some("200") => ProxyAnswer::InStep,
+        Some(_) => ProxyAnswer::Behind,
+        None => ProxyAnswer::Nothing,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pretty_assertions::assert_eq;
+
+    use super::*;
+
+    #[test]
+    fn kube_proxy_works_if_it_says_so_and_whoever_else_answers_is_none() {
+        let answers = [
+            ("HTTP/1.1 200 OK\r\nContent-Type: app", ProxyAnswer::InStep),
+            ("HTTP/1.1 503 Service Unavailable\r\n", ProxyAnswer::Behind),
+            ("SSH-2.0-OpenSSH_9.6 200", ProxyAnswer::Nothing),
+            ("HTTP/1.1", ProxyAnswer::Nothing),
+            ("", ProxyAnswer::Nothing),
+        ];
+        for (line, expected) in answers {
+            assert_eq!(judged(line.as_bytes()), expected, "{line}");
+        }
+        assert_eq!(judged(&[0xff, 0xfe]), ProxyAnswer::Nothing);
     }
 }

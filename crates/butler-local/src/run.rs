@@ -21,13 +21,16 @@ use kube::Client;
 use tokio::sync::Notify;
 
 use crate::{
+    allocations::Allocations,
     board::SharedBoard,
     books::{Books, Desk},
     cluster::{Cluster, Counter},
     fabric::Fabric,
     facts::{AllocationFacts, EndpointFacts, NodeFacts, ServiceFacts},
     hands::Hands,
+    proxies::{Prober, SharedProxies},
     registry::Registry,
+    source::Source,
 };
 
 /// Machines are near, and an address that nobody serves is missed: the wait stays short.
@@ -44,8 +47,8 @@ pub struct ClusterNetworkSettings<H> {
     pub cluster_client: Client,
     /// Speaks to the management cluster: its `IPAllocation` objects.
     pub management_client: Client,
-    /// The `NetworkPool` that addresses of Services come from.
-    pub pool: ObjectKey,
+    /// What is remembered of those; kept up to date by the caller, for all clusters at once.
+    pub allocations: Allocations,
     /// The hands on the machines.
     pub hands: Arc<H>,
     /// Field manager, and who reports events: the component's name.
@@ -73,59 +76,79 @@ async fn keep<H: Hands>(settings: ClusterNetworkSettings<H>) {
         cluster,
         cluster_client,
         management_client,
-        pool,
+        allocations,
         hands,
         manager,
     } = settings;
-    let memories = Memories::default();
+    let manager: Arc<str> = manager.into();
+    let mut news = allocations.news();
+    let memories = Memories::with(allocations);
     let (fabric_bell, books_bell) = (Bell::default(), Bell::default());
-    let registry_bell = Bell::default();
-    memories.wake(&fabric_bell, &books_bell);
+    let (registry_bell, prober_bell) = (Bell::default(), Bell::default());
+    memories.wake(&fabric_bell, &books_bell, &prober_bell);
+    let proxies = SharedProxies::default();
     let board = SharedBoard::default();
-    let counter = Counter { cluster, pool };
+    let source = Source::of(cluster, Arc::clone(&manager));
     let changes = hands.changes();
     let registry = Registry {
         hands: Arc::clone(&hands),
         memories: memories.clone(),
         cluster: cluster_client.clone(),
     };
+    let prober = Prober {
+        hands: Arc::clone(&hands),
+        source: source.clone(),
+        memories: memories.clone(),
+        proxies: proxies.clone(),
+        news: fabric_bell.clone(),
+    };
     let fabric = Fabric {
         hands,
-        counter: counter.clone(),
+        source: source.clone(),
         memories: memories.clone(),
         board: board.clone(),
+        proxies,
         news: books_bell.clone(),
         told: BTreeMap::new(),
     };
     let books = Books {
-        counter,
+        source,
         memories: memories.clone(),
         board,
         desk: Desk {
             cluster: Arc::new(KubeApiServer::new(cluster_client.clone())),
-            management: Arc::new(KubeApiServer::new(management_client.clone())),
-            manager: manager.into(),
+            management: Arc::new(KubeApiServer::new(management_client)),
+            manager,
         },
         unseen: BTreeMap::new(),
     };
     tokio::join!(
-        memories.feed(cluster_client, management_client),
+        memories.feed(cluster_client),
         async {
             memories.synced().await;
             fabric_bell.ring();
             books_bell.ring();
             registry_bell.ring();
+            prober_bell.ring();
         },
         async {
             let mut changes = pin!(changes);
             while changes.next().await.is_some() {
                 fabric_bell.ring();
                 registry_bell.ring();
+                prober_bell.ring();
+            }
+        },
+        async {
+            while news.changed().await.is_ok() {
+                fabric_bell.ring();
+                books_bell.ring();
             }
         },
         repeat(&fabric_bell, fabric),
         repeat(&books_bell, books),
         repeat(&registry_bell, registry),
+        prober.keep(&prober_bell),
     );
 }
 
@@ -161,35 +184,41 @@ impl Bell {
         self.0.notify_one();
     }
 
-    async fn rung(&self) {
+    pub(crate) async fn rung(&self) {
         self.0.notified().await;
     }
 }
 
 /// The caches of one cluster's network.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub(crate) struct Memories {
     pub(crate) nodes: Arc<Store<NodeFacts>>,
     pub(crate) services: Arc<Store<ServiceFacts>>,
     pub(crate) endpoints: Arc<Store<EndpointFacts>>,
-    pub(crate) allocations: Arc<Store<AllocationFacts>>,
+    pub(crate) allocations: Allocations,
 }
 
 impl Memories {
+    fn with(allocations: Allocations) -> Self {
+        Self {
+            nodes: Arc::default(),
+            services: Arc::default(),
+            endpoints: Arc::default(),
+            allocations,
+        }
+    }
+
     /// Whether everything was seen once.
     pub(crate) fn are_synced(&self) -> bool {
         self.all().iter().all(|store| *store.synced().borrow())
     }
 
-    /// The allocations for Services of a cluster, by the UID of their Service.
-    pub(crate) fn allocations_of(
-        &self,
-        counter: &Counter,
-    ) -> BTreeMap<String, Vec<AllocationFacts>> {
+    /// The allocations for Services of the management cluster, by the UID of their Service.
+    pub(crate) fn allocations_of_services(&self) -> BTreeMap<String, Vec<AllocationFacts>> {
         let mut found = BTreeMap::<_, Vec<_>>::new();
         for allocation in self.allocations.list() {
             let allocation = &allocation.value;
-            if counter.made(allocation)
+            if Counter::made(allocation)
                 && let Some(service) = allocation.service.clone()
             {
                 found.entry(service).or_default().push(allocation.clone());
@@ -212,7 +241,7 @@ impl Memories {
             any(&self.nodes),
             any(&self.services),
             any(&self.endpoints),
-            any(&self.allocations),
+            self.allocations.any(),
         ]
     }
 
@@ -223,29 +252,24 @@ impl Memories {
         }
     }
 
-    async fn feed(&self, cluster: Client, management: Client) {
-        let [nodes, services, endpoints, allocations] = self.all();
-        let stores = [
-            (cluster.clone(), nodes),
-            (cluster.clone(), services),
-            (cluster, endpoints),
-            (management, allocations),
-        ];
+    async fn feed(&self, cluster: Client) {
+        let stores = [any(&self.nodes), any(&self.services), any(&self.endpoints)];
         let feeds = stores
             .into_iter()
-            .map(|(client, store)| watch::feed(client, store, WatchSettings::default()));
+            .map(|store| watch::feed(cluster.clone(), store, WatchSettings::default()));
         join_all(feeds).await;
     }
 
     /// Which changes wake whom. Endpoints change often in ways that do not matter here. A Node that merely tells that it is alive
     /// may be that of a machine which somebody else has started, so it counts; and of Services and allocations every version
     /// is waited for by whoever wrote it.
-    fn wake(&self, fabric: &Bell, books: &Bell) {
+    fn wake(&self, fabric: &Bell, books: &Bell, prober: &Bell) {
         listen(&self.nodes, fabric, |_| true);
+        listen(&self.nodes, prober, differs);
+        listen(&self.services, prober, differs);
         listen(&self.endpoints, fabric, differs);
         for bell in [fabric, books] {
             listen(&self.services, bell, |_| true);
-            listen(&self.allocations, bell, |_| true);
         }
     }
 }

@@ -2,13 +2,16 @@
 
 use std::{collections::BTreeSet, net::Ipv4Addr};
 
-use butler_api::{keys::finalizers, name::MachineName};
+use butler_api::{
+    butler::ip_allocation::AllocationClusterReference, keys::finalizers, name::MachineName,
+};
 use butler_runtime::object::ObjectKey;
 use ipnet::Ipv4Net;
+use jiff::Timestamp;
 
 use crate::{
-    cluster::{Cluster, Counter},
-    facts::{AllocationFacts, NodeFacts, ServiceFacts, Wish},
+    cluster::Counter,
+    facts::{AllocationFacts, Answer, NodeFacts, Origin, Servers, ServiceFacts, Wish},
     hands::LocalMachine,
 };
 
@@ -43,6 +46,8 @@ pub(crate) fn node(name: &str, number: u8) -> NodeFacts {
         addresses: BTreeSet::from([address(number)]),
         pods: Some(pods(number)),
         ready: true,
+        ready_since: Some(Timestamp::UNIX_EPOCH),
+        cordoned: false,
         excluded: false,
         deleting: false,
     }
@@ -50,7 +55,6 @@ pub(crate) fn node(name: &str, number: u8) -> NodeFacts {
 
 pub(crate) fn counter() -> Counter {
     Counter {
-        cluster: Cluster::Management,
         pool: ObjectKey::namespaced("butler-system", "local"),
     }
 }
@@ -61,11 +65,14 @@ pub(crate) fn service(name: &str) -> ServiceFacts {
         key: ObjectKey::namespaced("shop", name),
         uid: format!("uid-{name}"),
         version: "1".to_owned(),
+        created: Timestamp::UNIX_EPOCH,
         balanced: true,
+        names_us: false,
         deleting: false,
         finalizers: Vec::new(),
         wish: Wish::Any,
-        local_endpoints_only: false,
+        servers: Servers::Any,
+        assigned: None,
         ingress: Vec::new(),
         told: None,
     }
@@ -85,13 +92,18 @@ pub(crate) fn asked(service: &ServiceFacts) -> AllocationFacts {
     AllocationFacts {
         uid: format!("uid-{name}"),
         key: ObjectKey::namespaced("butler-system", name),
+        version: "1".to_owned(),
+        finalizers: vec![finalizers::ADDRESSES_IN_USE.to_owned()],
+        balances: true,
+        origin: Origin::Initial,
         service: Some(service.uid.clone()),
         tenant: None,
         address: None,
-        granted: false,
-        refusal: None,
+        last: None,
+        answer: Answer::Awaited,
         deleting: false,
         in_use: true,
+        used_by: None,
     }
 }
 
@@ -99,7 +111,42 @@ pub(crate) fn asked(service: &ServiceFacts) -> AllocationFacts {
 pub(crate) fn granted(service: &ServiceFacts, number: u8) -> AllocationFacts {
     AllocationFacts {
         address: Some(address(number)),
-        granted: true,
+        last: Some(address(number)),
+        answer: Answer::Granted,
         ..asked(service)
+    }
+}
+
+/// The name under which we put marks.
+pub(crate) const OURSELVES: &str = "butler-provider-local";
+
+/// The tenant that has ranges.
+pub(crate) fn tenant() -> AllocationClusterReference {
+    AllocationClusterReference {
+        name: "shop".to_owned(),
+        namespace: "team".to_owned(),
+    }
+}
+
+/// A range of the tenant with our mark.
+pub(crate) fn range(first: u8, last: u8) -> AllocationFacts {
+    AllocationFacts {
+        key: ObjectKey::namespaced("butler-system", format!("shop-{first}")),
+        uid: format!("uid-shop-{first}"),
+        service: None,
+        tenant: Some(tenant()),
+        last: Some(address(last)),
+        used_by: Some(OURSELVES.to_owned()),
+        ..granted(&service("nobody"), first)
+    }
+}
+
+/// The same without it.
+pub(crate) fn unused_range(first: u8, last: u8) -> AllocationFacts {
+    AllocationFacts {
+        finalizers: Vec::new(),
+        in_use: false,
+        used_by: None,
+        ..range(first, last)
     }
 }

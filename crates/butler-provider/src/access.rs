@@ -10,7 +10,8 @@ use std::{
 
 use butler_api::{
     butler::provider_config::{
-        NetworkMode, Provider as ProviderKind, ProviderConfig, ProviderConfigSpec,
+        ClusterApiProvider, NetworkMode, Provider as ProviderKind, ProviderConfig,
+        ProviderConfigSpec,
     },
     conditions::reasons,
 };
@@ -274,6 +275,7 @@ fn without_settings(kind: ProviderKind, key: &ObjectKey) -> ProviderConfig {
     let spec = ProviderConfigSpec {
         provider: kind,
         credentials_ref: None,
+        cluster_api_provider: ClusterApiProvider::default(),
         harvester: None,
         nutanix: None,
         proxmox: None,

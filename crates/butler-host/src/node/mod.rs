@@ -1,9 +1,12 @@
 //! What makes a machine able to be a Kubernetes node: programs, CNI plugins, a container runtime that is configured, and
 //! images.
 //!
-//! Owns: which of that a machine gets and where ([`NodeProfile`]), as additions to its specification.
+//! Owns: which of that a machine gets and where ([`NodeProfile`]), as additions to its specification; which further versions of
+//! Kubernetes there are ([`NodeVersions`]).
 //!
 //! Must not: make a node of it. What kubeadm is told comes as user data.
+
+mod versions;
 
 use std::{
     net::SocketAddr,
@@ -11,6 +14,8 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize};
+
+pub use versions::{NodeVersion, NodeVersions, VersionsError};
 
 use crate::machine::{Bind, DiskFile, MachineSpec, PROGRAM_DIRECTORY};
 

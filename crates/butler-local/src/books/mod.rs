@@ -6,6 +6,7 @@
 
 mod perform;
 pub(crate) mod plan;
+mod plan_in_ranges;
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -20,11 +21,13 @@ use crate::{
     board::SharedBoard,
     cluster::Counter,
     facts::{AllocationFacts, ServiceFacts},
+    ranges::{self, Choice},
     run::{Memories, Pass},
+    source::{Estate, Source},
 };
 pub(crate) use perform::Desk;
 use perform::Written;
-use plan::Step;
+use plan::{Marking, Step};
 
 /// How many Services are written about at the same time.
 const AT_ONCE: usize = 8;
@@ -33,7 +36,7 @@ const PATIENCE: Duration = Duration::from_mins(1);
 
 /// The keeper of the books of one cluster.
 pub(crate) struct Books {
-    pub(crate) counter: Counter,
+    pub(crate) source: Source,
     pub(crate) memories: Memories,
     pub(crate) board: SharedBoard,
     pub(crate) desk: Desk,
@@ -41,7 +44,7 @@ pub(crate) struct Books {
     pub(crate) unseen: BTreeMap<String, Vec<Written>>,
 }
 
-/// Work about one Service, or about one that is gone.
+/// Work about one Service, about one that is gone, or about a range.
 struct Work {
     owner: String,
     service: Option<ServiceFacts>,
@@ -83,7 +86,17 @@ impl Books {
             });
             !written.is_empty()
         });
-        let mut allocations = memories.allocations_of(&self.counter);
+        let mut works = match &self.source {
+            Source::Pool(counter) => self.works_with_pool(counter, now),
+            Source::Ranges(estate) => self.works_in_ranges(estate, now),
+        };
+        works.retain(|work| !work.steps.is_empty() && !self.unseen.contains_key(&work.owner));
+        works
+    }
+
+    fn works_with_pool(&self, counter: &Counter, now: Timestamp) -> Vec<Work> {
+        let memories = &self.memories;
+        let mut allocations = memories.allocations_of_services();
         let services = memories.services.list();
         // After the caches: see there.
         let board = self.board.lock().clone();
@@ -91,7 +104,7 @@ impl Books {
         for service in services {
             let service = service.value.clone();
             let own = allocations.remove(&service.uid).unwrap_or_default();
-            let steps = plan::plan(&service, &own, &self.counter, &board, now);
+            let steps = plan::plan(&service, &own, counter, &board, now);
             works.push(Work {
                 owner: service.uid.clone(),
                 service: Some(service),
@@ -104,8 +117,49 @@ impl Books {
             service: None,
         };
         works.extend(allocations.into_iter().map(orphans));
-        works.retain(|work| !work.steps.is_empty() && !self.unseen.contains_key(&work.owner));
         works
+    }
+
+    fn works_in_ranges(&self, estate: &Estate, now: Timestamp) -> Vec<Work> {
+        let ranges = estate.ranges(&self.memories);
+        let cached = self.memories.services.list();
+        // After the caches: see there.
+        let board = self.board.lock().clone();
+        let services: Vec<_> = cached.iter().map(|service| &service.value).collect();
+        let mut unseen = self.unseen.values().flatten();
+        let all_seen = !unseen.any(|written| matches!(written, Written::Service(_)));
+        let choice = match (all_seen, estate.grows) {
+            (false, _) => Choice::None,
+            (true, false) => Choice::Fixed,
+            (true, true) => Choice::Growing,
+        };
+        let standings = ranges::standings(&services, &ranges, choice);
+        if all_seen {
+            let waiting = Some(ranges::waiting(&standings));
+            estate.waiting.send_if_modified(|told| {
+                let differs = *told != waiting;
+                *told = waiting;
+                differs
+            });
+        }
+        let none = ranges::Standing::default();
+        let of_services = services.iter().map(|service| {
+            let standing = standings.get(&service.uid).unwrap_or(&none);
+            Work {
+                owner: service.uid.clone(),
+                service: Some((*service).clone()),
+                steps: plan_in_ranges::plan(service, standing, &ranges, &board, now),
+            }
+        });
+        let of_ranges = ranges.iter().filter_map(|range| {
+            let change = ranges::mark_change(range, &services, &standings, &board, all_seen)?;
+            Some(Work {
+                owner: range.allocation.uid.clone(),
+                service: None,
+                steps: vec![Step::Mark(Marking::of(&range.allocation, change))],
+            })
+        });
+        of_services.chain(of_ranges).collect()
     }
 }
 

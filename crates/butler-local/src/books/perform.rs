@@ -2,9 +2,13 @@
 
 use std::sync::Arc;
 
-use butler_api::{butler::ip_allocation::IPAllocation, keys::finalizers};
+use butler_api::{
+    butler::ip_allocation::IPAllocation,
+    keys::{annotations, finalizers},
+};
 use butler_runtime::{
     api_server::{ApiError, ApiServer, Cause, Part, Preconditions},
+    conditions::whole_seconds,
     events::{self, Subject},
     object::{Kind, Manifest},
 };
@@ -12,8 +16,8 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Service;
 use serde_json::{Value, json};
 
-use super::plan::{Release, Showing, Step};
-use crate::facts::ServiceFacts;
+use super::plan::{Marking, Record, Release, Showing, Step};
+use crate::{facts::ServiceFacts, ranges::MarkChange};
 
 /// A write whose result a cache will show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,7 +49,9 @@ impl Desk {
             (Step::Release(release), _) => self.release(release).await,
             (Step::Hold(held), Some(service)) => self.hold(service, held).await,
             (Step::Show(showing), Some(service)) => self.show(service, showing, now).await,
-            (Step::Hold(_) | Step::Show(_), None) => Ok(None),
+            (Step::Record(record), Some(service)) => self.record(service, record).await,
+            (Step::Mark(marking), _) => self.mark(marking, now).await,
+            (Step::Hold(_) | Step::Show(_) | Step::Record(_), None) => Ok(None),
         }
     }
 
@@ -69,9 +75,58 @@ impl Desk {
             "resourceVersion": service.version,
             "finalizers": held,
         } });
+        self.write_on_service(service, patch).await
+    }
+
+    async fn record(
+        &self,
+        service: &ServiceFacts,
+        record: &Record,
+    ) -> Result<Option<Written>, ApiError> {
+        let patch = json!({ "metadata": {
+            "uid": service.uid,
+            "resourceVersion": service.version,
+            "finalizers": record.finalizers,
+            "annotations": { annotations::LOAD_BALANCER_ASSIGNED: record.address },
+        } });
+        self.write_on_service(service, patch).await
+    }
+
+    async fn write_on_service(
+        &self,
+        service: &ServiceFacts,
+        patch: Value,
+    ) -> Result<Option<Written>, ApiError> {
         let kind = Kind::of::<Service>();
         match self.cluster.merge(&kind, &service.key, patch).await {
             Ok(written) => Ok(Some(Written::Service(revision(&written)))),
+            Err(error) if error.cause == Cause::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Guarded: a range that somebody has deleted meanwhile is not marked any more.
+    pub(crate) async fn mark(
+        &self,
+        marking: &Marking,
+        now: Timestamp,
+    ) -> Result<Option<Written>, ApiError> {
+        let (user, unused_since) = match marking.change {
+            MarkChange::Put => (Some(&*self.manager), None),
+            MarkChange::TakeOff => (None, Some(whole_seconds(now).to_string())),
+        };
+        let patch = json!({ "metadata": {
+            "uid": marking.uid,
+            "resourceVersion": marking.version,
+            "finalizers": marking.finalizers,
+            "annotations": {
+                annotations::ADDRESSES_USED_BY: user,
+                annotations::ADDRESSES_UNUSED_SINCE: unused_since,
+            },
+        } });
+        let kind = Kind::of::<IPAllocation>();
+        match self.management.merge(&kind, &marking.key, patch).await {
+            Ok(written) => Ok(Some(Written::Allocation(revision(&written)))),
             Err(error) if error.cause == Cause::NotFound => Ok(None),
             Err(error) => Err(error),
         }

@@ -1,4 +1,5 @@
-//! Decides what is written to the API server about one Service, and about allocations that have lost theirs.
+//! Decides what is written to the API server about one Service that has its address from a pool, and about allocations that
+//! have lost theirs.
 //!
 //! On the way in: the allocation, the mark on the Service, what the Service shows. On the way out: the machine (which is the
 //! fabric's), what the Service shows, the allocation, the mark. Each step is planned when the caches show the one before it, so
@@ -25,6 +26,7 @@ use crate::{
     claims::{self, Standing},
     cluster::Counter,
     facts::{AllocationFacts, Refusal, ServiceFacts, Wish},
+    ranges::MarkChange,
 };
 
 /// Something to be written.
@@ -38,6 +40,45 @@ pub(crate) enum Step {
     Show(Showing),
     /// Gives an allocation back.
     Release(Release),
+    /// Writes down the address that the Service was given, or that it has none, together with its finalizers.
+    Record(Record),
+    /// Puts our mark on a range, or takes it off.
+    Mark(Marking),
+}
+
+/// What is written on a Service about its address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Record {
+    pub(crate) finalizers: Vec<String>,
+    pub(crate) address: Option<Ipv4Addr>,
+}
+
+/// What is written on a range.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Marking {
+    pub(crate) key: ObjectKey,
+    pub(crate) uid: String,
+    pub(crate) version: String,
+    pub(crate) finalizers: Vec<String>,
+    pub(crate) change: MarkChange,
+}
+
+impl Marking {
+    pub(crate) fn of(allocation: &AllocationFacts, change: MarkChange) -> Self {
+        let mark = finalizers::ADDRESSES_IN_USE;
+        let mut finalizers = allocation.finalizers.clone();
+        finalizers.retain(|held| held != mark);
+        if change == MarkChange::Put {
+            finalizers.push(mark.to_owned());
+        }
+        Self {
+            key: allocation.key.clone(),
+            uid: allocation.uid.clone(),
+            version: allocation.version.clone(),
+            finalizers,
+            change,
+        }
+    }
 }
 
 /// What a Service shows.
@@ -115,11 +156,11 @@ fn serve(
     steps.extend(given_up.filter_map(|allocation| Release::of(allocation).map(Step::Release)));
     // One write to the Service at a time: the next one is about the version that comes of it.
     if service.is_held() {
-        steps.extend(showing(service, &standing, board, now).map(Step::Show));
+        let address = standing.serving.and_then(|serving| serving.address);
+        let refusal = refusal(service, &standing);
+        steps.extend(showing(service, address, refusal, board, now).map(Step::Show));
     } else if !allocations.is_empty() {
-        let mut held = service.finalizers.clone();
-        held.push(finalizers::SERVICE_LOAD_BALANCER.to_owned());
-        steps.push(Step::Hold(held));
+        steps.push(Step::Hold(with_mark(service)));
     }
     steps
 }
@@ -129,14 +170,14 @@ fn shows(service: &ServiceFacts, address: Option<Ipv4Addr>) -> bool {
     text.is_some_and(|text| service.ingress.contains(&text))
 }
 
-/// What the Service should show, if that is not what it shows.
-fn showing(
+/// What the Service should show about the address it has, and about the one it cannot have, if that is not what it shows.
+pub(crate) fn showing(
     service: &ServiceFacts,
-    standing: &Standing<'_>,
+    address: Option<Ipv4Addr>,
+    refusal: Option<Refusal>,
     board: &Board,
     now: Timestamp,
 ) -> Option<Showing> {
-    let address = standing.serving.and_then(|serving| serving.address);
     let seat = address.map(|address| board.seats.get(&address));
     let (served, finding, note) = match seat {
         // It is granted, and the fabric has yet to look at it.
@@ -161,12 +202,12 @@ fn showing(
     // An address that was served is still the Service's while no machine can serve it.
     let shown = text.filter(|_| served || shows(service, address));
     let conditions = Conditions::since(service.told.as_slice(), None, now);
-    let (conditions, note) = match refusal(service, standing) {
+    let (conditions, note) = match refusal {
         // That what is asked for cannot be had matters more than that something else is served meanwhile.
         Some(Refusal { reason, message }) => {
-            let note = failed(&message);
+            let note = (reason != reasons::AWAITING_GRANT).then(|| failed(&message));
             let refused = conditions.say(types::LOAD_BALANCER_READY, false, &reason, message);
-            (refused, Some(note))
+            (refused, note)
         }
         None => (conditions.tell(types::LOAD_BALANCER_READY, finding), note),
     };
@@ -197,7 +238,7 @@ fn refusal(service: &ServiceFacts, standing: &Standing<'_>) -> Option<Refusal> {
             message: message.clone(),
         });
     }
-    standing.asking?.refusal.clone()
+    standing.asking?.refusal().cloned()
 }
 
 fn withdraw(
@@ -211,29 +252,46 @@ fn withdraw(
         return Vec::new();
     }
     if !service.ingress.is_empty() || (service.is_held() && service.told.is_none()) {
-        let message = "the address is given back";
-        let released = Finding::new(false, reasons::RELEASING, message);
-        let conditions = Conditions::since(service.told.as_slice(), None, now)
-            .tell(types::LOAD_BALANCER_READY, released)
-            .finish();
-        return vec![Step::Show(Showing {
-            conditions,
-            ..Showing::default()
-        })];
+        return vec![Step::Show(releasing(service, now))];
     }
     let open: Vec<_> = allocations.iter().filter_map(Release::of).collect();
     if !open.is_empty() {
         return open.into_iter().map(Step::Release).collect();
     }
     if service.is_held() {
-        let held = service.finalizers.iter();
-        let others = held.filter(|held| *held != finalizers::SERVICE_LOAD_BALANCER);
-        return vec![Step::Hold(others.cloned().collect())];
+        return vec![Step::Hold(without_mark(service))];
     }
     if service.told.is_some() && !service.deleting {
         return vec![Step::Show(Showing::default())];
     }
     Vec::new()
+}
+
+/// What a Service shows whose address no machine serves any more.
+pub(crate) fn releasing(service: &ServiceFacts, now: Timestamp) -> Showing {
+    let message = "the address is given back";
+    let released = Finding::new(false, reasons::RELEASING, message);
+    let conditions = Conditions::since(service.told.as_slice(), None, now)
+        .tell(types::LOAD_BALANCER_READY, released)
+        .finish();
+    Showing {
+        conditions,
+        ..Showing::default()
+    }
+}
+
+/// The finalizers of a Service with our mark.
+pub(crate) fn with_mark(service: &ServiceFacts) -> Vec<String> {
+    let mut held = without_mark(service);
+    held.push(finalizers::SERVICE_LOAD_BALANCER.to_owned());
+    held
+}
+
+/// The finalizers of a Service without our mark.
+pub(crate) fn without_mark(service: &ServiceFacts) -> Vec<String> {
+    let held = service.finalizers.iter();
+    let others = held.filter(|held| *held != finalizers::SERVICE_LOAD_BALANCER);
+    others.cloned().collect()
 }
 
 #[cfg(test)]

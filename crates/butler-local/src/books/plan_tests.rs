@@ -1,7 +1,10 @@
 use pretty_assertions::assert_eq;
 
 use super::*;
-use crate::testing::{address, asked, counter, granted, held_service, machine_name, service};
+use crate::{
+    facts::Answer,
+    testing::{address, asked, counter, granted, held_service, machine_name, service},
+};
 
 /// What is known when these addresses are on machine `m1`.
 fn board(served: &[u8]) -> Board {
@@ -140,7 +143,7 @@ fn an_address_that_no_machine_has_served_yet_is_not_shown() {
 fn a_refusal_is_told_in_the_pools_words() {
     let held = held_service("web");
     let refused = [AllocationFacts {
-        refusal: Some(Refusal {
+        answer: Answer::Refused(Refusal {
             reason: "PoolExhausted".to_owned(),
             message: "spec.count: nothing is left".to_owned(),
         }),

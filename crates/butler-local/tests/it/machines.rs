@@ -8,7 +8,7 @@ use std::{
 };
 
 use butler_api::name::MachineName;
-use butler_local::{AddressChange, Hands, LocalMachine, PodNetwork};
+use butler_local::{AddressChange, Hands, LocalMachine, PodNetwork, ProxyAnswer};
 use futures::{StreamExt as _, stream, stream::BoxStream};
 use tokio::sync::watch;
 
@@ -20,6 +20,8 @@ pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 pub(crate) struct Toy {
     pub(crate) machine: LocalMachine,
     pub(crate) pods: Option<PodNetwork>,
+    /// What its kube-proxy answers.
+    pub(crate) proxy: ProxyAnswer,
 }
 
 /// A machine that does not do what it is asked.
@@ -89,6 +91,7 @@ impl ToyHands {
             let toy = Toy {
                 machine,
                 pods: None,
+                proxy: ProxyAnswer::InStep,
             };
             toys.machines.insert(named(name), toy);
         });
@@ -115,6 +118,11 @@ impl ToyHands {
     pub(crate) fn set_stubborn(&self, name: Option<&str>) {
         let stubborn = name.map(|name| (named(name), 0));
         self.toys.send_modify(|toys| toys.stubborn = stubborn);
+    }
+
+    /// What the kube-proxy of a machine answers from now on.
+    pub(crate) fn set_proxy(&self, name: &str, answer: ProxyAnswer) {
+        self.change(name, |toy| toy.proxy = answer);
     }
 
     fn change(&self, name: &str, change: impl FnOnce(&mut Toy)) {
@@ -188,6 +196,13 @@ impl Hands for ToyHands {
             }
         });
         if refused { Err(Stubborn) } else { Ok(()) }
+    }
+
+    async fn ask_kube_proxy(&self, address: Ipv4Addr) -> ProxyAnswer {
+        let toys = self.now();
+        let mut toys = toys.machines.into_values();
+        let toy = toys.find(|toy| toy.machine.address == address);
+        toy.map_or(ProxyAnswer::Nothing, |toy| toy.proxy)
     }
 
     fn changes(&self) -> BoxStream<'static, ()> {

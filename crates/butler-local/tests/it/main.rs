@@ -8,3 +8,5 @@ mod machines;
 mod network;
 #[cfg(test)]
 mod scene;
+#[cfg(test)]
+mod tenants;

@@ -3,12 +3,14 @@
 use std::{net::Ipv4Addr, sync::Arc};
 
 use butler_api::{
-    butler::{ip_allocation::IPAllocation, network_pool::NetworkPool},
+    butler::{
+        ip_allocation::IPAllocation, network_pool::NetworkPool, tenant_cluster::TenantCluster,
+    },
     conditions::types,
     keys::names::SYSTEM_NAMESPACE,
 };
 use butler_controller::run::Arguments;
-use butler_local::{Cluster, ClusterNetwork, ClusterNetworkSettings};
+use butler_local::{Allocations, Cluster, ClusterNetwork, ClusterNetworkSettings};
 use butler_runtime::{object::ObjectKey, shutdown::Shutdown, task};
 use butler_testkit::{ApiServer, Options, eventually};
 use k8s_openapi::api::{
@@ -63,6 +65,7 @@ impl Scene {
             leader_elect: false,
             leader_election_namespace: NAMESPACE.to_owned(),
             ip_orphan_grace_period: PATIENCE,
+            max_concurrent_tc_reconciles: 1,
             enable_webhooks: false,
             webhook_port: 0,
             webhook_url: None,
@@ -71,7 +74,7 @@ impl Scene {
         let shutdown = Shutdown::new();
         let running = shutdown.clone();
         let task = task::spawn("controller", async {
-            butler_controller::run::run(arguments, "0.0.0", running)
+            Box::pin(butler_controller::run::run(arguments, "0.0.0", running))
                 .await
                 .unwrap();
         });
@@ -103,18 +106,33 @@ impl Scene {
         scene
     }
 
-    /// The network begins its work.
+    /// The network begins its work, as that of the management cluster.
     pub(crate) fn begin(&mut self) {
+        self.begin_as(Cluster::Management {
+            pool: ObjectKey::namespaced(SYSTEM_NAMESPACE, POOL),
+        });
+    }
+
+    /// The network begins its work.
+    pub(crate) fn begin_as(&mut self, cluster: Cluster) {
+        let allocations = Allocations::default();
         let settings = ClusterNetworkSettings {
-            cluster: Cluster::Management,
+            cluster,
             cluster_client: self.server.client_as(COMPONENT),
             management_client: self.server.client_as(COMPONENT),
-            pool: ObjectKey::namespaced(SYSTEM_NAMESPACE, POOL),
+            allocations: allocations.clone(),
             hands: Arc::clone(&self.hands),
             manager: COMPONENT.to_owned(),
         };
         let shutdown = Shutdown::new();
-        let task = task::spawn("network", ClusterNetwork::run(settings, shutdown.clone()));
+        let network = ClusterNetwork::run(settings, shutdown.clone());
+        let management = self.server.client_as(COMPONENT);
+        let task = task::spawn("network", async move {
+            tokio::select! {
+                () = network => {}
+                () = allocations.keep(management) => {}
+            }
+        });
         self.network = Some(Running { shutdown, task });
     }
 
@@ -149,6 +167,29 @@ impl Scene {
         self.api_in(SYSTEM_NAMESPACE)
     }
 
+    /// A tenant cluster that nobody works on.
+    pub(crate) async fn add_tenant(&self, name: &str) {
+        let tenant = json!({
+            "metadata": { "name": name, "annotations": { "butler.butlerlabs.dev/paused": "true" } },
+            "spec": { "kubernetesVersion": "v1.36.3", "workers": { "replicas": 0 } },
+        });
+        create(&self.api_in::<TenantCluster>(NAMESPACE), tenant).await;
+    }
+
+    /// The tenant cluster is granted so many addresses for its Services.
+    pub(crate) async fn grant(&self, tenant: &str, name: &str, count: u8) {
+        let range = json!({
+            "metadata": { "name": name },
+            "spec": {
+                "poolRef": { "name": POOL },
+                "tenantClusterRef": { "name": tenant, "namespace": NAMESPACE },
+                "type": "loadbalancer",
+                "count": count,
+            },
+        });
+        create(&self.allocations(), range).await;
+    }
+
     pub(crate) fn nodes(&self) -> Api<Node> {
         Api::all(self.server.client_as("story"))
     }
@@ -170,12 +211,18 @@ impl Scene {
 
     /// What the kubelet, or whoever misses it, says of a node.
     pub(crate) async fn set_ready(&self, node: &str, ready: bool) {
+        self.set_ready_since(node, ready, "2026-01-01T00:00:00Z")
+            .await;
+    }
+
+    /// The same, since then.
+    pub(crate) async fn set_ready_since(&self, node: &str, ready: bool, since: &str) {
         let status = if ready { "True" } else { "Unknown" };
         let condition = json!({
             "type": "Ready",
             "status": status,
             "reason": "Story",
-            "lastTransitionTime": "2026-01-01T00:00:00Z",
+            "lastTransitionTime": since,
         });
         let body = json!({ "status": { "conditions": [condition] } });
         self.patch_node_status(node, &body).await;

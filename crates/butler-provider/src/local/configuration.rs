@@ -6,8 +6,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use butler_api::name::ClusterName;
-use butler_host::{host::HostConfig, network::NetworkSpec, node::NodeProfile};
+use butler_api::{name::ClusterName, version::KubernetesVersion};
+use butler_host::{
+    host::HostConfig,
+    network::NetworkSpec,
+    node::{NodeProfile, NodeVersions},
+};
 use butler_runtime::object::ObjectKey;
 use serde::{Deserialize, Serialize};
 
@@ -23,6 +27,10 @@ pub struct LocalConfiguration {
     pub network: NetworkSpec,
     /// What makes a machine able to be a node.
     pub node: NodeProfile,
+    /// The version of Kubernetes that such a node has.
+    pub node_version: KubernetesVersion,
+    /// Further versions that machines can have.
+    pub further_nodes: NodeVersions,
     /// Archives of images, served to machines.
     pub images: PathBuf,
     /// Namespace of the `NetworkPool` that Services get their addresses from.

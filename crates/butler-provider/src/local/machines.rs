@@ -128,7 +128,7 @@ impl Hands {
                 message,
             ));
         }
-        let spec = (self.settings.node_parts)(order, self.spec(order)?);
+        let spec = (self.settings.node_parts)(order, self.spec(order)?)?;
         let made = self.host.create(spec.clone()).await;
         made.map_err(|error| understood(&error))?;
         Ok(spec)
@@ -152,9 +152,9 @@ impl Hands {
                 message,
             ));
         }
-        if order.image.is_some() || order.network_data.is_some() {
+        if order.network_data.is_some() {
             let message = format!(
-                "machine {machine}: machines on this host run the host's own system with an address of a NetworkPool; leave spec.image and spec.networkData out"
+                "machine {machine}: machines on this host have an address of a NetworkPool; leave spec.networkData out"
             );
             return Err(ProviderError::new(
                 ErrorClass::Terminal,
@@ -198,7 +198,8 @@ impl Hands {
         }
         let seed = Seed {
             user_data: user_data.as_bytes().to_vec(),
-            meta_data: MetaData::new(spec.id.as_str(), &spec.hostname),
+            meta_data: MetaData::new(spec.id.as_str(), &spec.hostname)
+                .with("local_ipv4", spec.address.addr().to_string()),
         };
         let delivered = self.host.deliver(name, &seed).await;
         delivered.map_err(|error| understood(&error))

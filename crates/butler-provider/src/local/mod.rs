@@ -9,7 +9,9 @@ mod configuration;
 mod error;
 mod load_balancers;
 mod machines;
+mod nodes;
 pub mod process;
+mod tenants;
 mod watch;
 
 use std::{
@@ -43,6 +45,7 @@ use crate::{
 };
 
 pub use configuration::{ConfigurationError, LocalConfiguration, NAME_SERVER_PORT};
+use nodes::Nodes;
 
 /// How often everything is looked at, although changes are told as they happen.
 const LOOK_EVERY: Duration = Duration::from_mins(5);
@@ -53,7 +56,8 @@ fn provider_id(machine_id: &str) -> String {
 }
 
 /// Adds to a machine what makes a node of it: programs, images, sizes to report.
-pub type NodeParts = Arc<dyn Fn(&MachineOrder, MachineSpec) -> MachineSpec + Send + Sync>;
+pub type NodeParts =
+    Arc<dyn Fn(&MachineOrder, MachineSpec) -> Result<MachineSpec, ProviderError> + Send + Sync>;
 
 /// How addresses of load balancers are put on machines.
 pub trait ServiceAddresses: Send + Sync + 'static {
@@ -129,16 +133,13 @@ pub struct LocalSettings {
 impl LocalSettings {
     /// The settings of an installation on a host that was opened with the same configuration.
     pub fn of(configuration: &LocalConfiguration, host: &Host) -> Self {
-        let profile = configuration.node.clone();
+        let nodes = Nodes::of(configuration);
         Self {
             host: configuration.host(),
             gateway: Some(configuration.network.host()),
             // The profile of nodes says what the first process is.
             init: Vec::new(),
-            node_parts: Arc::new(move |_, mut spec| {
-                profile.apply(&mut spec);
-                spec
-            }),
+            node_parts: Arc::new(move |order, spec| nodes.equip(order, spec)),
             service_addresses: Some(Arc::new(host.clone())),
         }
     }

@@ -1,7 +1,7 @@
 //! The process `butler provider local`: the hands on the machines of a host, and all that machines need from it.
 //!
 //! Owns: what runs beside the controllers of requests: the mirror of images, the answers to names where machines may reach
-//! out, and the network of the management cluster itself.
+//! out, the network of the management cluster itself, and those of tenant clusters on machines of this host.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -12,7 +12,7 @@ use butler_host::{
     images::{Library, LibraryError, Mirror, MirrorError},
     network::Egress,
 };
-use butler_local::{Cluster, ClusterNetwork, ClusterNetworkSettings};
+use butler_local::{Allocations, Cluster, ClusterNetwork, ClusterNetworkSettings};
 use butler_runtime::{
     bind_address::BindAddress,
     client::{self, ClientError, Component},
@@ -25,6 +25,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     LocalProvider, LocalSettings,
     configuration::{ConfigurationError, LocalConfiguration},
+    tenants::Tenants,
 };
 use crate::run;
 
@@ -98,19 +99,37 @@ pub async fn run(arguments: Arguments, version: &str, shutdown: Shutdown) -> Res
         host.clone(),
         LocalSettings::of(&configuration, &host),
     ));
+    let allocations = Allocations::default();
     let network = ClusterNetwork::run(
         ClusterNetworkSettings {
-            cluster: Cluster::Management,
+            cluster: Cluster::Management {
+                pool: configuration.pool(),
+            },
             cluster_client: client.clone(),
             management_client: client.clone(),
-            pool: configuration.pool(),
-            hands: Arc::new(host),
+            allocations: allocations.clone(),
+            hands: Arc::new(host.clone()),
             manager: component.name().to_owned(),
         },
         shutdown.clone(),
     );
-    let mut manager = Manager::new(client, component);
+    let mut manager = Manager::new(client.clone(), component.clone());
     let changes = run::add(&mut manager, &provider);
+    let tenants = Tenants::new(
+        manager.caches(),
+        host,
+        client.clone(),
+        component,
+        allocations.clone(),
+    );
+    let tenants = tenants.run(shutdown.clone());
+    let stop = shutdown.token();
+    let allocations = async move {
+        tokio::select! {
+            () = stop.cancelled() => {}
+            () = allocations.keep(client) => {}
+        }
+    };
     let lease = LeaseName {
         namespace: arguments.leader_election_namespace,
         name: names::LOCAL_PROVIDER_LEASE.to_owned(),
@@ -125,7 +144,7 @@ pub async fn run(arguments: Arguments, version: &str, shutdown: Shutdown) -> Res
         outcome = manager.run(options, shutdown) => outcome.map_err(RunError::from),
         outcome = mirror => outcome,
         outcome = names => outcome,
-        () = async { tokio::join!(network, changes); } => Ok(()),
+        () = async { tokio::join!(network, tenants, allocations, changes); } => Ok(()),
     }
 }
 

@@ -85,7 +85,7 @@ impl LocalSubject {
                     destination: INIT.into(),
                     writable: false,
                 });
-                spec
+                Ok(spec)
             }),
             service_addresses: Some(Arc::new(ByCommand(host.clone()))),
         };

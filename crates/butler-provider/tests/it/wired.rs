@@ -10,14 +10,15 @@ use butler_provider::{
 };
 use butler_testkit::simulator::{Fault, Handling, Wire};
 
+/// A process' view of the infrastructure: of the provider on this host, or of one with credentials.
 #[derive(Clone)]
-pub(crate) struct WiredProvider {
+pub(crate) struct WiredProvider<const ON_THIS_HOST: bool = false> {
     pub(crate) wire: Wire,
     pub(crate) cloud: Arc<Cloud>,
     pub(crate) capabilities: Capabilities,
 }
 
-impl WiredProvider {
+impl<const ON_THIS_HOST: bool> WiredProvider<ON_THIS_HOST> {
     async fn call<T: Send + 'static>(
         &self,
         what: String,
@@ -46,8 +47,12 @@ impl WiredProvider {
     }
 }
 
-impl Provider for WiredProvider {
-    const KIND: ProviderKind = ProviderKind::Nutanix;
+impl<const ON_THIS_HOST: bool> Provider for WiredProvider<ON_THIS_HOST> {
+    const KIND: ProviderKind = if ON_THIS_HOST {
+        ProviderKind::Local
+    } else {
+        ProviderKind::Nutanix
+    };
 
     fn capabilities(&self) -> Capabilities {
         self.capabilities

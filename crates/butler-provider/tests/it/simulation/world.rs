@@ -133,7 +133,7 @@ pub(crate) fn world(
         simulation.store_mut().perform("admin", create).unwrap();
     }
     simulation.foreign("pools", pools);
-    let provider = WiredProvider {
+    let provider: WiredProvider = WiredProvider {
         wire: simulation.wire(),
         cloud: Arc::clone(&cloud),
         capabilities,
