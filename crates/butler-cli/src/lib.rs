@@ -4,4 +4,6 @@
 //! controllers, which the commands ask by objects.
 
 pub mod adm;
+pub mod ctl;
+mod flags;
 pub mod output;

@@ -77,6 +77,9 @@ pub(crate) enum Error {
         machine: MachineName,
         console: String,
     },
+    /// The API server's own words are enough: its whole answer would say the same thing three times.
+    #[error("could not {doing}: {message}")]
+    Answered { doing: String, message: String },
     #[error("could not {doing}")]
     Api {
         doing: String,
@@ -99,9 +102,15 @@ impl Error {
     /// A request that failed.
     pub(crate) fn api(doing: impl Into<String>) -> impl FnOnce(kube::Error) -> Self {
         let doing = doing.into();
-        move |source| Self::Api {
-            doing,
-            source: Box::new(source),
+        move |source| match source {
+            kube::Error::Api(status) => Self::Answered {
+                doing,
+                message: status.message.trim().to_owned(),
+            },
+            source => Self::Api {
+                doing,
+                source: Box::new(source),
+            },
         }
     }
 }

@@ -6,13 +6,20 @@ use std::{
 };
 
 use butler_api::version::KubernetesVersion;
-use butler_assets::{Resolver, Settings, images::ImageArchive, stderr_progress};
-use butler_host::images::Library;
+use butler_assets::{
+    Asset, Component, Resolver, Settings,
+    images::{ImageArchive, ImageRequest},
+    stderr_progress,
+};
+use butler_host::{images::Library, node::NodeVersion};
 use clap::Subcommand;
 use steward_tenant::core_dns_tag;
 
 use super::{Global, error::Error, installation::Places};
 use crate::output::table::table;
+
+/// Programs of a node that must be of the version of its cluster.
+const VERSIONED: [Component; 2] = [Component::Kubelet, Component::Kubeadm];
 
 /// Verbs of `butleradm image`.
 #[derive(Subcommand, Clone, Debug)]
@@ -25,10 +32,10 @@ pub(crate) enum Command {
         /// The archive
         file: PathBuf,
     },
-    /// Let machines pull the images of another version of Kubernetes, for control planes that run as pods
+    /// Have another version of Kubernetes on this host, for control planes that run as pods and for new machines
     #[command(
-        after_help = "API server, controller manager, scheduler, kube-proxy and CoreDNS are downloaded or built if they are not in \
-        the cache; a build takes minutes. Machines keep the kubelet they have.\n\nExamples:\n  \
+        after_help = "What control planes and nodes of the version are made of is downloaded or built if it is not in the cache; a \
+        build takes minutes. Machines that are there keep the kubelet they have.\n\nExamples:\n  \
         butleradm image kubernetes 1.35.4"
     )]
     Kubernetes {
@@ -78,23 +85,44 @@ fn add(places: &Places, file: &Path) -> anyhow::Result<String> {
     Ok(announcement(names))
 }
 
-/// Makes the images of a version and puts them beside those of the installation. Done already, it changes nothing.
+/// Makes the images of a version and puts them beside those of the installation, and lets machines be nodes of it. Done already,
+/// it changes nothing.
 async fn kubernetes(places: &Places, version: &KubernetesVersion) -> anyhow::Result<String> {
     let progress = stderr_progress();
-    let images = Resolver::new(Settings::from_env()?)
-        .hosted_images(
-            &version.bare().parse()?,
-            core_dns_tag(version),
-            progress.as_ref(),
-        )
+    let resolver = Resolver::new(Settings::from_env()?);
+    let number = version.bare().parse()?;
+    let mut images = resolver
+        .hosted_images(&number, core_dns_tag(version), progress.as_ref())
         .await?;
+    let of_nodes = ImageRequest {
+        kubernetes: number,
+        cluster_api: false,
+        own: Vec::new(),
+    };
+    let nodes = resolver.image_set(&of_nodes, progress.as_ref()).await?;
+    images.extend(nodes.images);
+    images.sort_by(|one, other| one.reference.cmp(&other.reference));
+    images.dedup();
     let library = Library::open(places.images())?;
     let (references, archives): (Vec<String>, Vec<PathBuf>) = images
         .into_iter()
         .map(|ImageArchive { reference, path }| (reference, path))
         .unzip();
     tokio::task::spawn_blocking(move || library.adopt(&archives)).await??;
-    Ok(announcement(references))
+    let programs = VERSIONED
+        .into_iter()
+        .map(|component| Asset::kubernetes(component, &version.bare()))
+        .collect::<Result<Vec<_>, _>>()?;
+    let programs = resolver.resolve_all(&programs, progress.as_ref()).await?;
+    let node = NodeVersion {
+        programs: programs.into_values().collect(),
+        sandbox_image: nodes.sandbox,
+    };
+    places.further_nodes().record(version, &node)?;
+    let pullable = announcement(references);
+    Ok(format!(
+        "{pullable}New machines can be nodes of {version} now.\n"
+    ))
 }
 
 /// What can be pulled from now on.

@@ -18,6 +18,7 @@ use butler_host::{
     host::HostConfig,
     machine::MachineId,
     network::{Egress, InterfaceName, NetworkSpec},
+    node::NodeVersions,
 };
 use ipnet::Ipv4Net;
 use serde::{Deserialize, Serialize};
@@ -194,6 +195,11 @@ impl Places {
     /// Archives of images that the mirror serves.
     pub(crate) fn images(&self) -> PathBuf {
         self.root.join("images")
+    }
+
+    /// Further versions of Kubernetes that machines can have.
+    pub(crate) fn further_nodes(&self) -> NodeVersions {
+        NodeVersions::in_directory(self.root.join("nodes"))
     }
 
     /// Prepared stores of images.

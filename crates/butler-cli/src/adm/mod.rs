@@ -11,7 +11,7 @@ mod down;
 mod error;
 mod host_process;
 mod image;
-mod installation;
+pub(crate) mod installation;
 mod kubeadm;
 mod machine;
 pub mod recipe;

@@ -1,4 +1,6 @@
-//! What people read: progress and tables.
+//! What people and programs read: progress, tables, documents.
 
+pub mod age;
+pub mod document;
 pub mod progress;
 pub mod table;

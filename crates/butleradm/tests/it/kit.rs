@@ -123,11 +123,21 @@ impl Installation {
 
     /// The same, with a text as its input.
     pub(crate) fn kubectl_with(&self, arguments: &[&str], input: &str) -> Result<String, String> {
+        self.kubectl_of(&self.kubeconfig(), arguments, input)
+    }
+
+    /// `kubectl` with the kubeconfig of whichever cluster.
+    pub(crate) fn kubectl_of(
+        &self,
+        kubeconfig: &Path,
+        arguments: &[&str],
+        input: &str,
+    ) -> Result<String, String> {
         use std::io::Write as _;
         let mut child = self
             .command(kubectl())
             .arg("--kubeconfig")
-            .arg(self.kubeconfig())
+            .arg(kubeconfig)
             .args(arguments)
             .stdin(std::process::Stdio::piped())
             .stdout(std::process::Stdio::piped())
@@ -202,7 +212,7 @@ pub(crate) fn words(output: &Output) -> String {
 }
 
 /// The program of the version that the cluster runs.
-fn kubectl() -> &'static Path {
+pub(crate) fn kubectl() -> &'static Path {
     static KUBECTL: OnceLock<PathBuf> = OnceLock::new();
     KUBECTL.get_or_init(|| {
         let runtime = tokio::runtime::Runtime::new().unwrap();

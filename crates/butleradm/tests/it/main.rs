@@ -9,11 +9,15 @@ mod egress;
 #[cfg(test)]
 mod guests;
 #[cfg(test)]
+mod hosted;
+#[cfg(test)]
 mod kit;
 #[cfg(test)]
 mod network;
 #[cfg(test)]
 mod story;
+#[cfg(test)]
+mod tenants;
 #[cfg(test)]
 mod traces;
 #[cfg(test)]

@@ -1,5 +1,8 @@
 //! A program for pods of tests: `echo serve PORT` answers each request with the name of its pod; `echo fetch HOST:PORT…` asks
-//! each and prints what it answers; `echo reach HOST:PORT` says whether a connection can be made.
+//! each and prints what it answers; `echo reach HOST:PORT` says whether a connection can be made; `echo guard PORT DIRECTORY`
+//! answers an API server over TLS.
+
+mod guard;
 
 use std::{
     env,
@@ -17,8 +20,9 @@ fn main() -> ExitCode {
         Some("serve") => serve(&arguments[1]),
         Some("fetch") => arguments[1..].iter().try_for_each(|place| fetch(place)),
         Some("reach") => connect(&arguments[1]).map(drop),
+        Some("guard") => guard::serve(&arguments[1], &arguments[2]),
         _ => Err(io::Error::other(
-            "serve PORT, fetch HOST:PORT… or reach HOST:PORT",
+            "serve PORT, fetch HOST:PORT…, reach HOST:PORT or guard PORT DIRECTORY",
         )),
     };
     match outcome {
@@ -32,13 +36,25 @@ fn main() -> ExitCode {
 
 fn serve(port: &str) -> io::Result<()> {
     let listener = TcpListener::bind(format!("0.0.0.0:{port}"))?;
-    let name = std::fs::read_to_string("/proc/sys/kernel/hostname")?;
+    let name = own_name()?;
+    say(&format!("{name} serves on port {port}"))?;
     for stream in listener.incoming() {
         let mut stream = stream?;
         // Who hangs up at once, as a probe does, is no trouble of ours.
-        drop(stream.write_all(name.as_bytes()));
+        drop(stream.write_all(format!("{name}\n").as_bytes()));
     }
     Ok(())
+}
+
+/// The name of the pod.
+fn own_name() -> io::Result<String> {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname")?;
+    Ok(name.trim().to_owned())
+}
+
+/// A line of the pod's log.
+fn say(line: &str) -> io::Result<()> {
+    writeln!(io::stdout(), "{line}")
 }
 
 fn connect(place: &str) -> io::Result<TcpStream> {

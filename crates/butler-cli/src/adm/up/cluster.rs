@@ -14,7 +14,7 @@ use kube::{
     api::{Patch, PatchParams},
     runtime::{WatchStreamExt as _, watcher},
 };
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{
     Run,
@@ -27,11 +27,11 @@ use crate::{
         cluster_api,
         error::Error,
     },
-    output::progress::Outcome,
+    output::progress::{Outcome, Running},
 };
 
 /// How often webhooks are tried.
-pub(super) const GLANCE: Duration = Duration::from_millis(300);
+const GLANCE: Duration = Duration::from_millis(300);
 
 /// Gives the first node its pod network. The host process does the same for every node, and takes over later.
 pub(super) async fn pod_network(
@@ -138,14 +138,26 @@ pub(super) async fn ready(run: &Run, host: &Host, client: &Client) -> anyhow::Re
         all_pods,
     )
     .await?;
-    for object in platform::probes(&run.installation) {
-        // A pod is ready a moment before a Service leads to it, and nobody tells when it does.
-        while !could_take(client, &object).await? && !run.patience().is_zero() {
+    webhooks_answer(run, client, &platform::probes(&run.installation), &step).await?;
+    step.end(Outcome::Done);
+    Ok(())
+}
+
+/// Waits until the webhooks that review these objects answer.
+///
+/// A pod is ready a moment before a Service leads to it, and nobody tells when it does: therefore they are tried.
+pub(super) async fn webhooks_answer(
+    run: &Run,
+    client: &Client,
+    objects: &[Value],
+    step: &Running,
+) -> Result<(), Error> {
+    for object in objects {
+        while !could_take(client, object).await? && !run.patience().is_zero() {
             step.detail("waiting for webhooks");
             tokio::time::sleep(GLANCE).await;
         }
     }
-    step.end(Outcome::Done);
     Ok(())
 }
 

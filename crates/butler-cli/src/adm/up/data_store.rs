@@ -8,11 +8,11 @@ use kube::{Api, Client, runtime::wait::await_condition};
 
 use super::{
     Run, charts,
-    cluster::GLANCE,
+    cluster::webhooks_answer,
     prepare::{Images, Parts},
 };
 use crate::{
-    adm::apply::{apply, could_take, missing, within},
+    adm::apply::{apply, missing, within},
     output::progress::Outcome,
 };
 
@@ -30,11 +30,7 @@ pub(super) async fn data_store(
     let outcome = if missing(client, slice::from_ref(&store)).await?.is_empty() {
         Outcome::Unchanged
     } else {
-        // Steward is ready a moment before its Service leads to it, and nobody tells when it does.
-        while !could_take(client, &store).await? && !run.patience().is_zero() {
-            step.detail("waiting for webhooks");
-            tokio::time::sleep(GLANCE).await;
-        }
+        webhooks_answer(run, client, slice::from_ref(&store), &step).await?;
         apply(client, slice::from_ref(&store)).await?;
         Outcome::Done
     };

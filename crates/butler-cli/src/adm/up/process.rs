@@ -107,6 +107,8 @@ fn configure(run: &Run, node: NodeProfile) -> anyhow::Result<String> {
         state_directory: host.state_directory,
         network: host.network,
         node,
+        node_version: run.installation.kubernetes_version.clone(),
+        further_nodes: run.places.further_nodes(),
         images: run.places.images(),
         pool_namespace: NAMESPACE.to_owned(),
         pool: platform::LOCAL.to_owned(),

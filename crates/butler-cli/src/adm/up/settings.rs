@@ -16,9 +16,12 @@ use clap::{Args, ValueEnum};
 use ipnet::Ipv4Net;
 use rand::RngExt as _;
 
-use crate::adm::{
-    error::Error,
-    installation::{Installation, Places, bridge},
+use crate::{
+    adm::{
+        error::Error,
+        installation::{Installation, Places, bridge},
+    },
+    flags::duration,
 };
 
 const DEFAULT_RANGE: &str = "172.30.0.0/20";
@@ -126,21 +129,6 @@ impl Arguments {
                 source: std::io::ErrorKind::NotFound.into(),
             })
     }
-}
-
-/// A time: `90`, `90s`, `20m`, `1h`.
-fn duration(text: &str) -> Result<Duration, String> {
-    let (number, unit) = text.split_at(text.trim_end_matches(char::is_alphabetic).len());
-    let seconds = match unit {
-        "" | "s" => 1,
-        "m" => 60,
-        "h" => 3600,
-        _ => return Err("write it like 90s, 20m or 1h".to_owned()),
-    };
-    let number: u64 = number
-        .parse()
-        .map_err(|_| "write it like 90s, 20m or 1h".to_owned())?;
-    Ok(Duration::from_secs(number.saturating_mul(seconds)))
 }
 
 /// What the installation is to be. What cannot change any more is refused, everything that is not asked for stays.
@@ -336,14 +324,6 @@ pub(crate) fn describe(installation: &Installation, places: &Places, there: bool
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn times_are_read_with_their_unit() {
-        assert_eq!(duration("90"), Ok(Duration::from_secs(90)));
-        assert_eq!(duration("20m"), Ok(Duration::from_mins(20)));
-        assert_eq!(duration("1h"), Ok(Duration::from_hours(1)));
-        assert!(duration("soon").is_err() && duration("5d").is_err() && duration("").is_err());
-    }
 
     #[test]
     fn machines_share_what_the_host_can_give() {

@@ -18,6 +18,7 @@ use kube::{
 use self::plan::Found;
 use super::{
     Run,
+    cluster::webhooks_answer,
     platform::{self, NAMESPACE},
 };
 use crate::{
@@ -41,7 +42,9 @@ pub(super) async fn objects(run: &Run, client: &Client) -> anyhow::Result<Outcom
     let mut objects = platform::objects(&run.installation);
     objects.push(platform::first_machine(&run.installation, &first));
     // What is there may have been changed by whoever runs the platform.
-    apply(client, &missing(client, &objects).await?).await?;
+    let missing = missing(client, &objects).await?;
+    webhooks_answer(run, client, &missing, &step).await?;
+    apply(client, &missing).await?;
     running(run, &requests, &first).await?;
     let outcome = if known {
         Outcome::Unchanged

@@ -1,0 +1,4 @@
+//! What a user meets before any platform is asked: help, refusals, exit codes.
+
+#[cfg(test)]
+mod command_line;
