@@ -212,4 +212,14 @@ impl ApiServer for Counted {
     ) -> Answer<'a, ()> {
         self.counted().delete(kind, key, preconditions)
     }
+
+    fn delete_after_dependents<'a>(
+        &'a self,
+        kind: &'a Kind,
+        key: &'a ObjectKey,
+        preconditions: Preconditions,
+    ) -> Answer<'a, ()> {
+        self.counted()
+            .delete_after_dependents(kind, key, preconditions)
+    }
 }

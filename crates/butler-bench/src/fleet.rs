@@ -24,8 +24,9 @@ use tokio::time::{sleep, timeout};
 use crate::{
     laboratory::{self, Laboratory},
     progress,
-    replica::{PATIENCE, Replica},
+    replica::{PATIENCE, Replica, Role},
     report::{Bar, Row, Unit, number},
+    upkeep::Rest,
 };
 
 /// What this program is to the API server.
@@ -50,14 +51,15 @@ pub(crate) async fn measure(laboratory: &mut Laboratory) -> anyhow::Result<Vec<R
     progress(&format!("creating {FLEET} objects that nobody looks at"));
     let creation = creation_alone(&providers).await?;
 
-    let replica = Replica::start(&butler, server, "fleet")?;
+    let replica = Replica::start(&butler, server, Role::Controller, "fleet")?;
     replica
         .leads(&Api::<Lease>::default_namespaced(
             server.client_as(USER_AGENT),
         ))
         .await?;
     sleep(CALM).await;
-    let memory_before = replica.memory()?;
+    let process = replica.process()?;
+    let memory_before = process.memory()?;
 
     progress(&format!(
         "creating {FLEET} objects and waiting until all are settled"
@@ -72,29 +74,11 @@ pub(crate) async fn measure(laboratory: &mut Laboratory) -> anyhow::Result<Vec<R
         window.as_secs()
     ));
     sleep(CALM).await;
-    let (mark, cpu_before, began) = (server.audit().mark(), replica.cpu_time()?, Instant::now());
-    sleep(window).await;
-    let (cpu, elapsed) = (
-        replica.cpu_time()?.saturating_sub(cpu_before),
-        began.elapsed(),
-    );
-    let requests = server.audit().since(mark).by_user_agent(COMPONENT);
-    let memory = replica.memory()?;
+    let rest = Rest::of(server, &replica, COMPONENT, window).await?;
+    let memory = process.memory()?;
     replica.ask_to_stop().await?;
     replica.ended().await?;
 
-    let renewals = requests.clone().for_resource("leases").writes().count();
-    anyhow::ensure!(
-        renewals > 0 || window < CALM * 2,
-        "the controller did not renew its lease: was it alive?"
-    );
-    let requests = requests.except_resource("leases");
-    let writes = requests.clone().writes().count();
-    // A watch is renewed every few minutes by design; it is what spares all other reads.
-    let reads = requests
-        .filter(|request| !request.is_write() && request.verb != "watch")
-        .count();
-    let cpu = cpu.as_secs_f64() / elapsed.as_secs_f64() * 100.0;
     let per_object = (memory - memory_before) / number(FLEET);
     let most_memory = MEMORY_WITHOUT_OBJECTS + MEMORY_PER_OBJECT * number(FLEET);
     let seconds = window.as_secs();
@@ -112,17 +96,17 @@ pub(crate) async fn measure(laboratory: &mut Laboratory) -> anyhow::Result<Vec<R
         Row::ratio("settling : merely creating", settling, creation),
         Row::count(
             format!("writes in {seconds} s at rest, leases excepted"),
-            writes,
+            rest.writes,
         )
         .held_to(Bar::AtMost(0.0)),
         Row::count(
             format!("reads in {seconds} s at rest, leases and watches excepted"),
-            reads,
+            rest.reads,
         )
         .held_to(Bar::AtMost(0.0)),
         Row::new(
             format!("CPU in {seconds} s at rest, {FLEET} objects"),
-            cpu,
+            rest.cpu,
             Unit::PercentOfCore,
         )
         .held_to(Bar::Below(CPU_PERCENT_PER_OBJECT * number(FLEET))),

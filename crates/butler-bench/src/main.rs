@@ -10,9 +10,13 @@ mod fleet;
 mod ipam;
 mod laboratory;
 mod local;
+mod process;
 mod replica;
 mod report;
+mod steward;
 mod takeover;
+mod tenants;
+mod upkeep;
 
 use std::{process::ExitCode, time::Duration};
 
@@ -32,7 +36,7 @@ struct Arguments {
     /// Print JSON instead of a table
     #[arg(long)]
     json: bool,
-    /// How long the fleet is watched at rest, in seconds
+    /// How long a fleet is watched at rest, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
     window: u32,
     /// How often clusters are made on this host, by Butler and by hand in turns; the median counts
@@ -42,7 +46,7 @@ struct Arguments {
 
 /// What can be measured, in the order in which it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "kebab-case")]
 enum Measurement {
     /// Size and start of the binary
     Binary,
@@ -58,6 +62,12 @@ enum Measurement {
     Fleet,
     /// A management cluster and machines on this host, beside the same by hand; needs root
     Local,
+    /// Hosted control planes beside the same by hand; most of it needs root
+    Steward,
+    /// Tenant clusters on machines of this host, beside the same by hand with kubeadm; needs root
+    Tenants,
+    /// Many tenant clusters, coming to rest and at rest; all that is not Butler's controller is played
+    TenantFleet,
 }
 
 impl Measurement {
@@ -76,6 +86,9 @@ impl Measurement {
             Self::Takeover => takeover::measure(laboratory).await,
             Self::Fleet => fleet::measure(laboratory).await,
             Self::Local => return local::measure(laboratory.rounds()).await,
+            Self::Steward => return steward::measure(laboratory).await,
+            Self::Tenants => return tenants::measure(laboratory.rounds()).await,
+            Self::TenantFleet => tenants::measure_fleet(laboratory.window()).await,
         };
         rows.map(Outcome::Measured)
     }

@@ -1,4 +1,4 @@
-//! One process of `butler controller`, what the kernel knows of it, and who leads.
+//! One process of `butler controller` or `butler steward`, and who leads.
 
 use std::{fs::File, path::PathBuf, process::Stdio, time::Duration};
 
@@ -9,18 +9,43 @@ use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
 use tokio::process::{Child, Command};
 
-use crate::report::kibibytes;
+use crate::process::Process;
 
 /// How long anything may take before the measurement is given up.
 pub(crate) const PATIENCE: Duration = Duration::from_mins(3);
-/// The kernel tells CPU times to programs in hundredths of a second, whatever its own clock does.
-const TICK: Duration = Duration::from_millis(10);
 /// How much of a log is shown when something went wrong.
 const LAST_LINES: usize = 10;
+
+/// What a replica is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// `butler controller`.
+    Controller,
+    /// `butler steward`.
+    Steward,
+}
+
+impl Role {
+    /// The subcommand, and where its lease is: in the one namespace that every API server has.
+    const fn arguments(self) -> [&'static str; 2] {
+        match self {
+            Self::Controller => ["controller", "--leader-election-namespace=default"],
+            Self::Steward => ["steward", "--pod-namespace=default"],
+        }
+    }
+
+    const fn lease(self) -> &'static str {
+        match self {
+            Self::Controller => names::CONTROLLER_LEASE,
+            Self::Steward => names::STEWARD_LEASE,
+        }
+    }
+}
 
 /// A running replica; it ends when it is dropped.
 pub(crate) struct Replica {
     name: String,
+    role: Role,
     child: Child,
     log: PathBuf,
 }
@@ -30,18 +55,19 @@ impl Replica {
     pub(crate) fn start(
         butler: &std::path::Path,
         server: &ApiServer,
+        role: Role,
         name: &str,
     ) -> anyhow::Result<Self> {
         let log = server.directory().join(format!("{name}.log"));
         let stderr =
             File::create(&log).with_context(|| format!("could not write {}", log.display()))?;
         let child = Command::new(butler)
+            .args(role.arguments())
             .args([
-                "controller",
                 "--metrics-bind-address=0",
                 "--health-probe-bind-address=0",
+                "--kubeconfig",
             ])
-            .args(["--leader-election-namespace=default", "--kubeconfig"])
             .arg(server.kubeconfig())
             .env("POD_NAME", name)
             .stdin(Stdio::null())
@@ -52,6 +78,7 @@ impl Replica {
             .with_context(|| format!("could not start {}", butler.display()))?;
         Ok(Self {
             name: name.to_owned(),
+            role,
             child,
             log,
         })
@@ -61,7 +88,7 @@ impl Replica {
     pub(crate) async fn leads(&self, leases: &Api<Lease>) -> anyhow::Result<()> {
         let wait = try_eventually(
             leases,
-            names::CONTROLLER_LEASE,
+            self.role.lease(),
             "the replica leads",
             PATIENCE,
             |lease| lease.is_some_and(|lease| self.holds(lease)),
@@ -102,31 +129,9 @@ impl Replica {
         Ok(())
     }
 
-    /// Its resident memory in MiB.
-    pub(crate) fn memory(&self) -> anyhow::Result<f64> {
-        let status = self.kernel_file("status")?;
-        let kibibytes = kibibytes(&status, "VmRSS:")
-            .context("the kernel does not tell the memory of a process")?;
-        Ok(kibibytes / 1024.0)
-    }
-
-    /// The CPU time it used so far, in user mode and in the kernel.
-    pub(crate) fn cpu_time(&self) -> anyhow::Result<Duration> {
-        let stat = self.kernel_file("stat")?;
-        // "pid (name) state …": the name may hold anything; after it, utime and stime are the 12th and 13th field.
-        let fields = stat.rsplit_once(") ").map_or("", |(_, fields)| fields);
-        let ticks: Result<Vec<u32>, _> =
-            fields.split(' ').skip(11).take(2).map(str::parse).collect();
-        Ok(TICK
-            * ticks
-                .context("the kernel does not tell the CPU time of a process")?
-                .iter()
-                .sum())
-    }
-
-    fn kernel_file(&self, file: &str) -> anyhow::Result<String> {
-        let path = format!("/proc/{}/{file}", self.process_id()?);
-        std::fs::read_to_string(&path).with_context(|| format!("could not read {path}"))
+    /// What the kernel knows of it.
+    pub(crate) fn process(&self) -> anyhow::Result<Process> {
+        self.process_id().map(Process)
     }
 
     fn process_id(&self) -> anyhow::Result<u32> {
@@ -139,7 +144,8 @@ impl Replica {
         })
     }
 
-    fn log_end(&self) -> String {
+    /// The last lines of its log.
+    pub(crate) fn log_end(&self) -> String {
         let log = std::fs::read_to_string(&self.log).unwrap_or_default();
         let lines: Vec<_> = log.lines().collect();
         lines

@@ -39,7 +39,10 @@ impl Unit {
             Self::Nanoseconds => format!("{value:.0} ns"),
             Self::PercentOfCore => format!("{value:.2} % of a core"),
             Self::Ratio => format!("{value:.3} ×"),
-            Self::Count => format!("{value}"),
+            Self::Count => {
+                let text = format!("{value:.2}");
+                text.strip_suffix(".00").unwrap_or(&text).to_owned()
+            }
         }
     }
 }
@@ -65,6 +68,8 @@ enum Verdict {
 #[derive(Debug)]
 pub(crate) enum Outcome {
     Measured(Vec<Row>),
+    /// This machine cannot do the rest, and why.
+    Partly(Vec<Row>, String),
     /// This machine cannot do it, and why.
     Skipped(String),
 }
@@ -197,6 +202,7 @@ impl Report {
     pub(crate) fn add(&mut self, name: Measurement, outcome: anyhow::Result<Outcome>) {
         let (rows, skipped, error) = match outcome {
             Ok(Outcome::Measured(rows)) => (rows, None, None),
+            Ok(Outcome::Partly(rows, reason)) => (rows, Some(reason), None),
             Ok(Outcome::Skipped(reason)) => (Vec::new(), Some(reason), None),
             Err(error) => (Vec::new(), None, Some(format!("{error:#}"))),
         };
@@ -315,6 +321,20 @@ mod tests {
     }
 
     #[test]
+    fn what_could_be_measured_stands_beside_what_could_not() {
+        let mut report = Report::of_this_machine();
+        let rows = vec![Row::count("writes", 7)];
+        let outcome = Outcome::Partly(rows, "no runc".to_owned());
+        report.add(Measurement::Steward, Ok(outcome));
+        let text = report.to_string();
+        assert!(
+            text.contains("writes") && text.contains("SKIPPED: no runc"),
+            "{text}"
+        );
+        assert!(report.is_complete());
+    }
+
+    #[test]
     fn nothing_is_allowed_where_the_bar_is_zero() {
         assert_eq!(
             Row::count("writes", 0).held_to(Bar::AtMost(0.0)).verdict,
@@ -324,6 +344,12 @@ mod tests {
             Row::count("writes", 1).held_to(Bar::AtMost(0.0)).verdict,
             Verdict::Missed
         );
+    }
+
+    #[test]
+    fn a_count_is_whole_and_a_share_of_one_is_short() {
+        assert_eq!(Unit::Count.show(7.0), "7");
+        assert_eq!(Unit::Count.show(9817.0 / 190.0), "51.67");
     }
 
     #[test]

@@ -23,7 +23,7 @@ use crate::{
     fleet::USER_AGENT,
     laboratory::{self, Laboratory},
     progress,
-    replica::{PATIENCE, Replica, holder},
+    replica::{PATIENCE, Replica, Role, holder},
     report::{Row, median},
 };
 
@@ -41,7 +41,7 @@ pub(crate) async fn measure(laboratory: &mut Laboratory) -> anyhow::Result<Vec<R
     let butler = laboratory::butler()?;
     let server = laboratory.server().await?;
     let leases = Api::<Lease>::default_namespaced(server.client_as(USER_AGENT));
-    let mut leader = Replica::start(&butler, server, "replica-0")?;
+    let mut leader = Replica::start(&butler, server, Role::Controller, "replica-0")?;
     leader.leads(&leases).await?;
     let mut takeovers = Vec::new();
     for number in 1..=TAKEOVERS {
@@ -70,7 +70,12 @@ pub(crate) async fn measure(laboratory: &mut Laboratory) -> anyhow::Result<Vec<R
 /// A replica that watches the lease of another.
 async fn standby(butler: &Path, server: &ApiServer, number: usize) -> anyhow::Result<Replica> {
     let mark = server.audit().mark();
-    let standby = Replica::start(butler, server, &format!("replica-{number}"))?;
+    let standby = Replica::start(
+        butler,
+        server,
+        Role::Controller,
+        &format!("replica-{number}"),
+    )?;
     let watching = async {
         while !somebody_watches_leases(server, mark) {
             tokio::time::sleep(PAUSE).await;

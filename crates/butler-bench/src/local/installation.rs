@@ -7,7 +7,7 @@ use std::{
 };
 
 use anyhow::{Context, ensure};
-use butler_api::butler::machine_request::MachineRequest;
+use butler_api::{butler::machine_request::MachineRequest, keys::names};
 use k8s_openapi::api::core::v1::Node;
 use kube::{
     Api, Client, Config,
@@ -19,28 +19,44 @@ use tokio::process::Command;
 use super::{
     place::{INSTALLATION as NAME, Place},
     shell::{self, PATIENCE},
-    supplies::Supplies,
 };
 use crate::progress;
 
 const RANGE: &str = "10.213.117.0/25";
 const WORKER: &str = "bench-worker-0";
-/// Two machines of this size fit into most hosts; the default may be most of the host's.
-const MEMORY: &str = "4Gi";
-const NAMESPACE: &str = "butler-system";
+/// Where Butler's own objects live.
+pub(crate) const NAMESPACE: &str = names::SYSTEM_NAMESPACE;
 /// How the report of `butleradm doctor` marks what keeps a host from running machines.
 const FAILED: &str = "FAIL";
 
+/// How much memory each machine gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Memory {
+    /// So little that two machines fit into most hosts.
+    Little,
+    /// What `butleradm` gives unless it is told otherwise; that may be most of the host's.
+    Usual,
+}
+
+impl Memory {
+    const fn arguments(self) -> &'static [&'static str] {
+        match self {
+            Self::Little => &["--memory", "4Gi"],
+            Self::Usual => &[],
+        }
+    }
+}
+
 /// How long a worker took.
-pub(super) struct WorkerDurations {
+pub(crate) struct WorkerDurations {
     /// From its request in the API server to its node.
-    pub(super) request_to_ready: Duration,
+    pub(crate) request_to_ready: Duration,
     /// Of the whole command.
-    pub(super) command: Duration,
+    pub(crate) command: Duration,
 }
 
 /// Why this host cannot run machines, if it cannot.
-pub(super) async fn unfit(butleradm: &Path) -> anyhow::Result<Option<String>> {
+pub(crate) async fn unfit(butleradm: &Path) -> anyhow::Result<Option<String>> {
     let output = shell::program(butleradm, ["--name", NAME, "doctor", "--range", RANGE])
         .output()
         .await
@@ -62,27 +78,30 @@ fn reasons(report: &str) -> String {
 }
 
 /// An installation of our own; gone when dropped.
-pub(super) struct Installation {
+pub(crate) struct Installation {
     butleradm: PathBuf,
     home: PathBuf,
     state: PathBuf,
     cache: PathBuf,
+    memory: Memory,
 }
 
 impl Installation {
-    /// Nothing is made yet.
-    pub(super) fn new(place: &Place, butleradm: &Path, supplies: &Supplies) -> Self {
+    /// Nothing is made yet. Assets come from the cache.
+    pub(crate) fn new(place: &Place, butleradm: &Path, cache: &Path, memory: Memory) -> Self {
         Self {
             butleradm: butleradm.to_owned(),
             home: place.home(),
             state: place.installations(),
-            cache: supplies.cache.clone(),
+            cache: cache.to_owned(),
+            memory,
         }
     }
 
     /// Makes the cluster, or what is missing of it, and tells how long it took.
-    pub(super) async fn up(&self, further: &[&str]) -> anyhow::Result<Duration> {
-        let mut arguments = vec!["up", "--range", RANGE, "--memory", MEMORY];
+    pub(crate) async fn up(&self, further: &[&str]) -> anyhow::Result<Duration> {
+        let mut arguments = vec!["up", "--range", RANGE];
+        arguments.extend(self.memory.arguments());
         arguments.extend(further);
         let began = Instant::now();
         let mut command = self.butleradm(&arguments);
@@ -99,7 +118,7 @@ impl Installation {
     }
 
     /// Adds a worker to the cluster.
-    pub(super) async fn add_worker(&self) -> anyhow::Result<WorkerDurations> {
+    pub(crate) async fn add_worker(&self) -> anyhow::Result<WorkerDurations> {
         let client = self.client().await?;
         let requests = Api::<MachineRequest>::namespaced(client.clone(), NAMESPACE);
         let watching = async {
@@ -124,11 +143,12 @@ impl Installation {
     }
 
     /// Removes the installation.
-    pub(super) async fn remove(self) -> anyhow::Result<()> {
+    pub(crate) async fn remove(self) -> anyhow::Result<()> {
         shell::run(self.butleradm(&["down"])).await.map(drop)
     }
 
-    async fn client(&self) -> anyhow::Result<Client> {
+    /// An administrator of the cluster.
+    pub(crate) async fn client(&self) -> anyhow::Result<Client> {
         let path = self.home.join(format!(".butler/{NAME}-kubeconfig"));
         let kubeconfig = Kubeconfig::read_from(&path)?;
         let config =
@@ -162,17 +182,13 @@ impl Drop for Installation {
 }
 
 /// Removes what an earlier run has left.
-pub(super) async fn remove_leftovers(place: &Place, butleradm: &Path) -> anyhow::Result<()> {
-    let left = Installation {
-        butleradm: butleradm.to_owned(),
-        home: place.home(),
-        state: place.installations(),
-        cache: place.home(),
-    };
+pub(crate) async fn remove_leftovers(place: &Place, butleradm: &Path) -> anyhow::Result<()> {
+    let left = Installation::new(place, butleradm, &place.home(), Memory::Usual);
     left.remove().await
 }
 
-fn is_ready(node: Option<&Node>) -> bool {
+/// Whether a node is there and can be used.
+pub(crate) fn is_ready(node: Option<&Node>) -> bool {
     let status = node.and_then(|node| node.status.as_ref());
     let conditions = status.and_then(|status| status.conditions.as_ref());
     conditions.is_some_and(|conditions| {

@@ -4,15 +4,15 @@
 //! the run ends; what a run has left that was killed, the next one removes first.
 
 mod boot;
-mod by_hand;
+pub(crate) mod by_hand;
 mod containerd;
 mod disk;
-mod installation;
-mod place;
-mod shell;
-mod supplies;
+pub(crate) mod installation;
+pub(crate) mod place;
+pub(crate) mod shell;
+pub(crate) mod supplies;
 
-use std::time::Duration;
+use std::{path::Path, time::Duration};
 
 use anyhow::{Context, bail};
 use tokio::signal::unix::{SignalKind, signal};
@@ -23,7 +23,7 @@ use crate::{
 };
 use boot::{BootTimes, Machines};
 use by_hand::{ByHand, ClusterTimes, WorkerTimes};
-use installation::{Installation, WorkerDurations};
+use installation::{Installation, Memory, WorkerDurations};
 use place::Place;
 use supplies::Supplies;
 
@@ -32,25 +32,39 @@ const UP_TIMES_BY_HAND: f64 = 1.25;
 
 /// Measures Butler on this host, unless `butleradm doctor` says that the host cannot run machines.
 pub(crate) async fn measure(rounds: u32) -> anyhow::Result<Outcome> {
+    unless_interrupted(Box::pin(measured(rounds))).await
+}
+
+/// Measures until a signal comes. What is dropped by a signal removes what it has made.
+pub(crate) async fn unless_interrupted(
+    measuring: impl Future<Output = anyhow::Result<Outcome>>,
+) -> anyhow::Result<Outcome> {
     let mut terminate = signal(SignalKind::terminate()).context("could not listen to signals")?;
-    // What is dropped by a signal removes what it has made.
     tokio::select! {
-        outcome = Box::pin(measured(rounds)) => outcome,
+        outcome = measuring => outcome,
         _ = tokio::signal::ctrl_c() => bail!("it was interrupted; everything was removed"),
         _ = terminate.recv() => bail!("it was asked to end; everything was removed"),
     }
 }
 
-async fn measured(rounds: u32) -> anyhow::Result<Outcome> {
-    let (butler, butleradm) = (laboratory::butler()?, laboratory::butleradm()?);
+/// A place with nothing of an earlier run in it, or why this host cannot run machines.
+pub(crate) async fn clean_place(butleradm: &Path) -> anyhow::Result<Result<Place, String>> {
     if Place::was_left() {
         progress("removing what an earlier run has left");
-        remove_leftovers(&Place::take()?, &butleradm).await?;
+        remove_leftovers(&Place::take()?, butleradm).await?;
     }
-    if let Some(reason) = installation::unfit(&butleradm).await? {
-        return Ok(Outcome::Skipped(reason));
+    match installation::unfit(butleradm).await? {
+        Some(reason) => Ok(Err(reason)),
+        None => Place::take().map(Ok),
     }
-    let place = Place::take()?;
+}
+
+async fn measured(rounds: u32) -> anyhow::Result<Outcome> {
+    let (butler, butleradm) = (laboratory::butler()?, laboratory::butleradm()?);
+    let place = match clean_place(&butleradm).await? {
+        Ok(place) => place,
+        Err(reason) => return Ok(Outcome::Skipped(reason)),
+    };
     let supplies = Supplies::gather().await?;
     // It holds the kernel's settings for what is made by hand as well.
     let machines = Machines::prepare(&place, &supplies, &butler).await?;
@@ -73,12 +87,8 @@ struct Round {
 }
 
 /// Butler goes first: whatever the second finds warmer is to its advantage.
-async fn round(
-    place: &Place,
-    supplies: &Supplies,
-    butleradm: &std::path::Path,
-) -> anyhow::Result<Round> {
-    let installation = Installation::new(place, butleradm, supplies);
+async fn round(place: &Place, supplies: &Supplies, butleradm: &Path) -> anyhow::Result<Round> {
+    let installation = Installation::new(place, butleradm, &supplies.cache, Memory::Little);
     progress("making a cluster with butleradm up");
     shell::settle().await?;
     let up = installation.up(&[]).await?;
@@ -103,7 +113,7 @@ async fn round(
     })
 }
 
-async fn remove_leftovers(place: &Place, butleradm: &std::path::Path) -> anyhow::Result<()> {
+async fn remove_leftovers(place: &Place, butleradm: &Path) -> anyhow::Result<()> {
     installation::remove_leftovers(place, butleradm).await?;
     by_hand::remove_leftovers(place)?;
     boot::remove_leftovers(place).await

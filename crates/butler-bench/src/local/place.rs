@@ -14,23 +14,23 @@ use crate::progress;
 const DIRECTORY: &str = "/var/lib/butler-bench";
 const LOCK: &str = "/run/butler-bench.lock";
 /// Name of the one installation.
-pub(super) const INSTALLATION: &str = "bench";
+pub(crate) const INSTALLATION: &str = "bench";
 
 /// A directory for root alone; gone when dropped, unless something in it could not be removed.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(crate) struct Place {
     directory: PathBuf,
     _lock: File,
 }
 
 impl Place {
     /// Whether there is something of an earlier run. Who may not look would not be let to do anything else either.
-    pub(super) fn was_left() -> bool {
+    pub(crate) fn was_left() -> bool {
         fs::read_dir(DIRECTORY).is_ok()
     }
 
     /// Makes the directory, unless another run has it.
-    pub(super) fn take() -> anyhow::Result<Self> {
+    pub(crate) fn take() -> anyhow::Result<Self> {
         let lock = File::options()
             .create(true)
             .append(true)
@@ -52,32 +52,32 @@ impl Place {
     }
 
     /// The home of whoever runs `butleradm`.
-    pub(super) fn home(&self) -> PathBuf {
+    pub(crate) fn home(&self) -> PathBuf {
         self.directory.join("home")
     }
 
     /// Where `butleradm` keeps installations.
-    pub(super) fn installations(&self) -> PathBuf {
+    pub(crate) fn installations(&self) -> PathBuf {
         self.directory.join("state")
     }
 
     /// The one installation.
-    pub(super) fn installation(&self) -> PathBuf {
+    pub(crate) fn installation(&self) -> PathBuf {
         self.installations().join(INSTALLATION)
     }
 
     /// What is made by hand.
-    pub(super) fn by_hand(&self) -> PathBuf {
+    pub(crate) fn by_hand(&self) -> PathBuf {
         self.directory.join("by-hand")
     }
 
     /// Machines that are not of a cluster.
-    pub(super) fn machines(&self) -> PathBuf {
+    pub(crate) fn machines(&self) -> PathBuf {
         self.directory.join("machines")
     }
 
     /// On the same disk as the machines, and not among what is counted as theirs.
-    pub(super) fn image_stores(&self) -> &Path {
+    pub(crate) fn image_stores(&self) -> &Path {
         &self.directory
     }
 }

@@ -10,12 +10,12 @@ use anyhow::{Context, bail};
 use tokio::process::Command;
 
 /// How long one step may take before the measurement is given up.
-pub(super) const PATIENCE: Duration = Duration::from_mins(10);
+pub(crate) const PATIENCE: Duration = Duration::from_mins(10);
 /// Administrators' programs are not on everybody's path.
 const FURTHER: &str = "/usr/local/sbin:/usr/sbin:/sbin";
 
 /// A program with arguments, without input; it ends when it is dropped.
-pub(super) fn program<A: AsRef<OsStr>>(
+pub(crate) fn program<A: AsRef<OsStr>>(
     program: impl AsRef<OsStr>,
     arguments: impl IntoIterator<Item = A>,
 ) -> Command {
@@ -29,13 +29,13 @@ pub(super) fn program<A: AsRef<OsStr>>(
 }
 
 /// A line of words, split at spaces.
-pub(super) fn line(words: &str) -> Command {
+pub(crate) fn line(words: &str) -> Command {
     let mut words = words.split_whitespace();
     program(words.next().unwrap_or_default(), words)
 }
 
 /// Runs it to its end, which must be a good one; gives what it printed.
-pub(super) async fn run(mut command: Command) -> anyhow::Result<String> {
+pub(crate) async fn run(mut command: Command) -> anyhow::Result<String> {
     let described = describe(command.as_std());
     let output = tokio::time::timeout(PATIENCE, command.output())
         .await
@@ -45,7 +45,7 @@ pub(super) async fn run(mut command: Command) -> anyhow::Result<String> {
 }
 
 /// The same for whoever cannot wait otherwise: what is removed when it is dropped.
-pub(super) fn run_now(words: &str) -> anyhow::Result<String> {
+pub(crate) fn run_now(words: &str) -> anyhow::Result<String> {
     let mut words_of = words.split_whitespace();
     let output = std::process::Command::new(words_of.next().unwrap_or_default())
         .args(words_of)
@@ -57,7 +57,7 @@ pub(super) fn run_now(words: &str) -> anyhow::Result<String> {
 }
 
 /// Waits until what others have written is on the disk, so that it slows nobody down who is measured next.
-pub(super) async fn settle() -> anyhow::Result<()> {
+pub(crate) async fn settle() -> anyhow::Result<()> {
     run(line("sync")).await.map(drop)
 }
 

@@ -20,21 +20,21 @@ use serde_json::Value;
 use crate::progress;
 
 /// Programs, images and manifests, all at hand.
-pub(super) struct Supplies {
+pub(crate) struct Supplies {
     /// What clusters run.
-    pub(super) kubernetes: KubernetesVersion,
+    pub(crate) kubernetes: KubernetesVersion,
     /// Archives with the images of Kubernetes and Cluster API.
-    pub(super) images: ImageSet,
+    pub(crate) images: ImageSet,
     /// All objects of Cluster API. Holds private keys.
-    pub(super) cluster_api: Vec<Value>,
+    pub(crate) cluster_api: Vec<Value>,
     /// Where assets are kept.
-    pub(super) cache: PathBuf,
+    pub(crate) cache: PathBuf,
     programs: BTreeMap<Component, PathBuf>,
 }
 
 impl Supplies {
     /// Finds or makes everything, and reads it once: nobody is to wait for the disk for what the other has read.
-    pub(super) async fn gather() -> anyhow::Result<Self> {
+    pub(crate) async fn gather() -> anyhow::Result<Self> {
         progress("gathering programs and images");
         let settings = Settings::from_env()?;
         let cache = settings.cache.clone();
@@ -69,13 +69,13 @@ impl Supplies {
     }
 
     /// Where a program is.
-    pub(super) fn program(&self, component: Component) -> anyhow::Result<&Path> {
+    pub(crate) fn program(&self, component: Component) -> anyhow::Result<&Path> {
         let found = self.programs.get(&component).map(PathBuf::as_path);
         found.with_context(|| format!("{component} was not asked for"))
     }
 
     /// Where some programs are.
-    pub(super) fn programs(
+    pub(crate) fn programs(
         &self,
         components: impl IntoIterator<Item = Component>,
     ) -> anyhow::Result<Vec<PathBuf>> {

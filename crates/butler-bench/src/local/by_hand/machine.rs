@@ -17,6 +17,8 @@ use serde_json::{Value, json};
 use super::CONTROL_GROUP;
 use crate::local::{shell, supplies::Supplies};
 
+/// Where containerd keeps images, below the root of a machine.
+pub(super) const CONTAINERD: &str = "var/lib/containerd";
 /// Where the archives of images are in a machine.
 pub(super) const IMAGES: &str = "/images";
 const PROGRAMS: &str = "/opt/bin";
@@ -86,7 +88,7 @@ pub(super) struct Machine {
     /// The host's end of its pair.
     interface: &'static str,
     pub(super) address: Ipv4Addr,
-    /// Addresses of its pods. The controller manager gives out ranges in order, so they are known before.
+    /// Addresses of its pods, known before: whoever writes the file of CNI decides.
     pub(super) pods: &'static str,
 }
 
@@ -102,6 +104,13 @@ pub(super) const WORKER: Machine = Machine {
     interface: "bench-hand-1",
     address: Ipv4Addr::new(10, 213, 118, 3),
     pods: "10.244.1.0/24",
+};
+
+pub(super) const SECOND_WORKER: Machine = Machine {
+    name: "bench-hand-worker-1",
+    interface: "bench-hand-2",
+    address: Ipv4Addr::new(10, 213, 118, 4),
+    pods: "10.244.2.0/24",
 };
 
 impl Machine {

@@ -7,6 +7,7 @@
 //! Nobody has the gateway's address, and the bridge has none: nothing that is sent here leaves the bridge.
 
 mod machine;
+mod tenant;
 
 use std::{
     fmt, fs,
@@ -17,12 +18,14 @@ use std::{
 use anyhow::Context;
 use butler_assets::Component;
 use butler_cli::adm::recipe::{self, FirstMachine};
+use futures::future::try_join_all;
 use serde_json::json;
 use tokio::process::Command;
 
 use super::{containerd, disk, place::Place, shell, supplies::Supplies};
 use crate::progress;
-use machine::{CONTROL_PLANE, Machine, WORKER};
+use machine::{CONTROL_PLANE, Machine, SECOND_WORKER, WORKER};
+pub(crate) use tenant::{Images, TenantTimes};
 
 const BRIDGE: &str = "br-bench-hand";
 const CLUSTER: &str = "bench-hand";
@@ -109,7 +112,7 @@ impl Laps {
 }
 
 /// A cluster made by hand; gone when dropped.
-pub(super) struct ByHand<'supplies> {
+pub(crate) struct ByHand<'supplies> {
     directory: PathBuf,
     supplies: &'supplies Supplies,
     kubeadm_configuration: String,
@@ -118,7 +121,7 @@ pub(super) struct ByHand<'supplies> {
 
 impl<'supplies> ByHand<'supplies> {
     /// Nothing is made yet, but all texts are written.
-    pub(super) fn new(place: &Place, supplies: &'supplies Supplies) -> anyhow::Result<Self> {
+    pub(crate) fn new(place: &Place, supplies: &'supplies Supplies) -> anyhow::Result<Self> {
         let kubeadm_configuration = recipe::kubeadm_configuration(&FirstMachine {
             cluster: CLUSTER.parse()?,
             version: supplies.kubernetes.clone(),
@@ -137,19 +140,12 @@ impl<'supplies> ByHand<'supplies> {
     /// Makes a management cluster, and tells how long it took.
     pub(super) async fn make_cluster(&self) -> anyhow::Result<ClusterTimes> {
         let mut laps = Laps::start();
-        shell::run(shell::line(&format!("ip link add {BRIDGE} type bridge"))).await?;
-        shell::run(shell::line(&format!("ip link set {BRIDGE} up"))).await?;
-        self.start(&CONTROL_PLANE).await?;
+        make_bridge().await?;
+        self.start(&CONTROL_PLANE, None).await?;
         let machine = laps.lap();
         self.import(&CONTROL_PLANE).await?;
         let images = laps.lap();
-        self.give(
-            &CONTROL_PLANE,
-            KUBEADM_CONFIGURATION,
-            self.kubeadm_configuration.as_bytes(),
-        )?;
-        let init = format!("kubeadm init --skip-token-print --config /{KUBEADM_CONFIGURATION}");
-        self.run_in(&CONTROL_PLANE, &init).await?;
+        self.init().await?;
         let kubeadm = laps.lap();
         self.give(&CONTROL_PLANE, CLUSTER_API, &self.cluster_api)?;
         for command in [
@@ -170,35 +166,14 @@ impl<'supplies> ByHand<'supplies> {
     /// Adds a worker to the cluster, and tells how long it took.
     pub(super) async fn add_worker(&self) -> anyhow::Result<WorkerTimes> {
         let mut laps = Laps::start();
-        self.start(&WORKER).await?;
+        self.start(&WORKER, None).await?;
         let boot = laps.lap();
         self.import(&WORKER).await?;
         let images = laps.lap();
         let disk = disk::own_bytes(&self.machine_directory(&WORKER)).await?;
 
         let mut laps = Laps::start();
-        let created = "kubeadm token create --print-join-command";
-        let join = self.run_in(&CONTROL_PLANE, created).await?;
-        let join = format!(
-            "{} --node-name {} --ignore-preflight-errors SystemVerification\n",
-            join.trim(),
-            WORKER.name
-        );
-        // A file, so that nobody sees the token among the processes or in an error.
-        self.give(&WORKER, JOIN, join.as_bytes())?;
-        self.run_in(&WORKER, &format!("sh /{JOIN}")).await?;
-        for (machine, peer) in [(&CONTROL_PLANE, &WORKER), (&WORKER, &CONTROL_PLANE)] {
-            let route = format!(
-                "ip -n {} route add {} via {}",
-                machine.name, peer.pods, peer.address
-            );
-            shell::run(shell::line(&route)).await?;
-        }
-        let ready = format!(
-            "kubectl wait node/{} --for=condition=Ready --timeout=10m",
-            WORKER.name
-        );
-        self.run_in(&CONTROL_PLANE, &ready).await?;
+        self.join(&[&WORKER]).await?;
         Ok(WorkerTimes {
             boot,
             images,
@@ -207,16 +182,70 @@ impl<'supplies> ByHand<'supplies> {
         })
     }
 
+    /// Makes the machine of the control plane one.
+    async fn init(&self) -> anyhow::Result<()> {
+        self.give(
+            &CONTROL_PLANE,
+            KUBEADM_CONFIGURATION,
+            self.kubeadm_configuration.as_bytes(),
+        )?;
+        let init = format!("kubeadm init --skip-token-print --config /{KUBEADM_CONFIGURATION}");
+        self.run_in(&CONTROL_PLANE, &init).await.map(drop)
+    }
+
+    /// Makes all of these machines nodes at once, and waits until they are Ready.
+    async fn join(&self, workers: &[&Machine]) -> anyhow::Result<()> {
+        let created = "kubeadm token create --print-join-command";
+        let command = self.run_in(&CONTROL_PLANE, created).await?;
+        let joining = workers
+            .iter()
+            .map(|worker| self.join_one(worker, command.trim()));
+        try_join_all(joining).await?;
+        let mut members = vec![&CONTROL_PLANE];
+        members.extend(workers);
+        for machine in &members {
+            for peer in members.iter().filter(|peer| peer.name != machine.name) {
+                let route = format!(
+                    "ip -n {} route add {} via {}",
+                    machine.name, peer.pods, peer.address
+                );
+                shell::run(shell::line(&route)).await?;
+            }
+        }
+        let nodes: Vec<String> = workers
+            .iter()
+            .map(|worker| format!("node/{}", worker.name))
+            .collect();
+        let ready = format!(
+            "kubectl wait {} --for=condition=Ready --timeout=10m",
+            nodes.join(" ")
+        );
+        self.run_in(&CONTROL_PLANE, &ready).await.map(drop)
+    }
+
+    async fn join_one(&self, worker: &Machine, command: &str) -> anyhow::Result<()> {
+        let join = format!(
+            "{command} --node-name {} --ignore-preflight-errors SystemVerification\n",
+            worker.name
+        );
+        // A file, so that nobody sees the token among the processes or in an error.
+        self.give(worker, JOIN, join.as_bytes())?;
+        self.run_in(worker, &format!("sh /{JOIN}")).await.map(drop)
+    }
+
     /// Removes all of it.
-    pub(super) fn remove(self) -> anyhow::Result<()> {
+    pub(crate) fn remove(self) -> anyhow::Result<()> {
         clean(&self.directory)
     }
 
-    /// From nothing to a container runtime that answers.
-    async fn start(&self, machine: &Machine) -> anyhow::Result<()> {
+    /// From nothing to a container runtime that answers, with images in it if some are given.
+    async fn start(&self, machine: &Machine, images: Option<&Images>) -> anyhow::Result<()> {
         machine.join_bridge(BRIDGE).await?;
         let directory = self.machine_directory(machine);
         machine::make_bundle(machine, &directory, self.supplies)?;
+        if let Some(images) = images {
+            images.give(&directory.join("rootfs")).await?;
+        }
         let log_path = directory.join("console.log");
         let log = fs::File::create(&log_path).context("could not write the console")?;
         let pid_file = directory.join("pid");
@@ -289,6 +318,16 @@ impl Drop for ByHand<'_> {
     }
 }
 
+async fn make_bridge() -> anyhow::Result<()> {
+    for line in [
+        format!("ip link add {BRIDGE} type bridge"),
+        format!("ip link set {BRIDGE} up"),
+    ] {
+        shell::run(shell::line(&line)).await?;
+    }
+    Ok(())
+}
+
 /// Removes what an earlier run has left.
 pub(super) fn remove_leftovers(place: &Place) -> anyhow::Result<()> {
     clean(&place.by_hand())
@@ -301,7 +340,7 @@ fn runc_root(directory: &Path) -> PathBuf {
 /// Removes all of it, as much as there is.
 fn clean(directory: &Path) -> anyhow::Result<()> {
     let runc_root = runc_root(directory);
-    for machine in [CONTROL_PLANE, WORKER] {
+    for machine in [CONTROL_PLANE, WORKER, SECOND_WORKER] {
         if runc_root.join(machine.name).exists() {
             shell::run_now(&format!(
                 "runc --root {} delete --force {}",
