@@ -23,8 +23,8 @@ prepare:
 
 .PHONY: build
 build: prepare ## Build the binaries, optimised, and say where they are
-	cargo build --release --bin butler --bin butleradm
-	@ls -l $(CARGO_TARGET_DIR)/release/butler $(CARGO_TARGET_DIR)/release/butleradm
+	cargo build --release --bin butler --bin butleradm --bin butlerctl
+	@ls -l $(CARGO_TARGET_DIR)/release/butler $(CARGO_TARGET_DIR)/release/butleradm $(CARGO_TARGET_DIR)/release/butlerctl
 
 # Machines need root; the build does not.
 AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo --preserve-env=HOME,PATH,BUTLER_CACHE)

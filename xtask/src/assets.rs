@@ -2,7 +2,7 @@
 //! way out of their network, so all of it must be there before.
 
 use anyhow::Context;
-use butler_assets::{Asset, Component, Resolver, Settings};
+use butler_assets::{Asset, Component, Resolver, Settings, Version};
 
 /// What the test servers, and the machines of tests, are made of; what is soonest needed comes first.
 const NEEDED: [Component; 22] = [
@@ -30,11 +30,26 @@ const NEEDED: [Component; 22] = [
     Component::NatsServer,
 ];
 
+/// What clusters are upgraded from.
+const OLDER_KUBERNETES: &str = "1.35.4";
+/// What of it their control planes and nodes run.
+const OLDER: [Component; 6] = [
+    Component::KubeApiserver,
+    Component::KubeControllerManager,
+    Component::KubeScheduler,
+    Component::KubeProxy,
+    Component::Kubelet,
+    Component::Kubeadm,
+];
+
 /// Makes sure that they are there.
 pub(crate) fn run() -> anyhow::Result<String> {
     let runtime = tokio::runtime::Runtime::new().context("could not start the runtime")?;
     let found = runtime.block_on(async {
-        let found = butler_assets::ensure(&NEEDED.map(Asset::default_of)).await?;
+        let older: Version = OLDER_KUBERNETES.parse()?;
+        let mut assets = NEEDED.map(Asset::default_of).to_vec();
+        assets.extend(OLDER.map(|component| Asset::new(component, older.clone())));
+        let found = butler_assets::ensure(&assets).await?;
         let resolver = Resolver::new(Settings::from_env()?);
         resolver.cluster_api_manifests().await?;
         Ok::<_, butler_assets::Error>(found)

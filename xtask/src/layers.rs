@@ -39,6 +39,7 @@ const LAYERS: &[(&str, Layer)] = &[
     ("steward", Layer::Application),
     ("butler", Layer::Binary),
     ("butleradm", Layer::Binary),
+    ("butlerctl", Layer::Binary),
     ("butler-bench", Layer::Tests),
     ("butler-testkit", Layer::Tests),
     ("xtask", Layer::Tests),

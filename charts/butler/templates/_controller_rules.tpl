@@ -2,19 +2,24 @@
 {{- define "butler.controller.rules" -}}
 # The platform and its tenants, as far as the controllers only look.
 - apiGroups: [butler.butlerlabs.dev]
-  resources: [butlerconfigs, teams, tenantclusters, loadbalancerrequests]
+  resources: [butlerconfigs, teams]
   verbs: [get, list, watch]
 # Finalizers are taken and given back by patches.
 - apiGroups: [butler.butlerlabs.dev]
-  resources: [providerconfigs, networkpools]
+  resources: [tenantclusters, providerconfigs, networkpools]
   verbs: [get, list, watch, patch]
 - apiGroups: [butler.butlerlabs.dev]
-  resources: [butlerconfigs/status, providerconfigs/status, networkpools/status, ipallocations/status]
+  resources:
+    - butlerconfigs/status
+    - tenantclusters/status
+    - providerconfigs/status
+    - networkpools/status
+    - ipallocations/status
   verbs: [patch]
-# Addresses whose owner is gone are collected.
+# What tenant clusters ask providers and pools for. Addresses whose owner is gone are collected.
 - apiGroups: [butler.butlerlabs.dev]
-  resources: [ipallocations]
-  verbs: [get, list, watch, patch, delete]
+  resources: [ipallocations, imagesyncs, loadbalancerrequests]
+  verbs: [get, list, watch, create, patch, delete]
 # The pages on which grants are written.
 - apiGroups: [butler.butlerlabs.dev]
   resources: [networkpoolledgers]
@@ -27,7 +32,7 @@
   resources: [machinerequests]
   verbs: [get, list, watch, create, patch, delete]
 - apiGroups: [infrastructure.cluster.x-k8s.io]
-  resources: [butlerclusters, butlermachines]
+  resources: [butlermachines]
   verbs: [get, list, watch, patch]
 - apiGroups: [infrastructure.cluster.x-k8s.io]
   resources: [butlerclusters/status, butlermachines/status]
@@ -35,22 +40,77 @@
 - apiGroups: [infrastructure.cluster.x-k8s.io]
   resources: [butlerclusters/finalizers, butlermachines/finalizers]
   verbs: [update]
+# What tenant clusters are made of.
 - apiGroups: [cluster.x-k8s.io]
-  resources: [clusters, machines]
+  resources: [clusters, machinedeployments, machinehealthchecks]
+  verbs: [get, list, watch, create, patch, delete]
+- apiGroups: [cluster.x-k8s.io]
+  resources: [machines, machinesets]
   verbs: [get, list, watch]
-# Cluster API may come later: its definitions are waited for.
+- apiGroups: [controlplane.cluster.x-k8s.io]
+  resources: [stewardcontrolplanes, kamajicontrolplanes, kubeadmcontrolplanes]
+  verbs: [get, list, watch, create, patch, delete]
+- apiGroups: [bootstrap.cluster.x-k8s.io]
+  resources: [kubeadmconfigtemplates]
+  verbs: [get, list, watch, create, patch, delete]
+- apiGroups: [infrastructure.cluster.x-k8s.io]
+  resources:
+    - butlerclusters
+    - butlermachinetemplates
+    - nutanixclusters
+    - nutanixmachinetemplates
+    - kubevirtclusters
+    - kubevirtmachinetemplates
+  verbs: [get, list, watch, create, patch, delete]
+- apiGroups: [steward.butlerlabs.dev]
+  resources: [tenantcontrolplanes]
+  verbs: [get, list, watch]
+# All but our own may come later: their definitions are waited for.
 - apiGroups: [apiextensions.k8s.io]
   resources: [customresourcedefinitions]
-  resourceNames: [clusters.cluster.x-k8s.io, machines.cluster.x-k8s.io]
+  resourceNames:
+    - clusters.cluster.x-k8s.io
+    - machines.cluster.x-k8s.io
+    - machinesets.cluster.x-k8s.io
+    - machinedeployments.cluster.x-k8s.io
+    - machinehealthchecks.cluster.x-k8s.io
+    - stewardcontrolplanes.controlplane.cluster.x-k8s.io
+    - kamajicontrolplanes.controlplane.cluster.x-k8s.io
+    - kubeadmcontrolplanes.controlplane.cluster.x-k8s.io
+    - kubeadmconfigtemplates.bootstrap.cluster.x-k8s.io
+    - nutanixclusters.infrastructure.cluster.x-k8s.io
+    - nutanixmachinetemplates.infrastructure.cluster.x-k8s.io
+    - kubevirtclusters.infrastructure.cluster.x-k8s.io
+    - kubevirtmachinetemplates.infrastructure.cluster.x-k8s.io
+    - tenantcontrolplanes.steward.butlerlabs.dev
+    - gateways.gateway.networking.k8s.io
   verbs: [list, watch]
-# Namespaces of clusters without a team.
+# Namespaces of tenant clusters, and of clusters without a team.
 - apiGroups: [""]
   resources: [namespaces]
-  verbs: [list, watch, create, patch]
+  verbs: [get, list, watch, create, patch, delete]
+# Who of a team may do what in the namespace of its cluster: look, and read the kubeconfigs.
+- apiGroups: [rbac.authorization.k8s.io]
+  resources: [roles, rolebindings]
+  verbs: [get, list, watch, create, patch, delete]
+- apiGroups: [rbac.authorization.k8s.io]
+  resources: [clusterroles]
+  resourceNames: [view]
+  verbs: [bind]
+# Where the one entrance is, if all API servers of tenants are behind one.
+- apiGroups: [gateway.networking.k8s.io]
+  resources: [gateways]
+  verbs: [get, list, watch]
 # Credentials are judged by their shape, bootstrap data is handed on; of all others only metadata is asked for.
 - apiGroups: [""]
   resources: [secrets]
   verbs: [get, list, watch]
+{{- if .Values.controller.capx.enabled }}
+# CAPX reads the credentials of its provider in the namespace of each cluster.
+- apiGroups: [""]
+  resources: [secrets]
+  verbs: [create, update]
+{{- end }}
 # Addresses that the management cluster uses itself.
 - apiGroups: [""]
   resources: [services, nodes]
@@ -64,9 +124,6 @@
   resources: [customresourcedefinitions]
   resourceNames: [tenantcontrolplanes.kamaji.clastix.io]
   verbs: [list, watch]
-- apiGroups: [controlplane.cluster.x-k8s.io]
-  resources: [kamajicontrolplanes, stewardcontrolplanes]
-  verbs: [get]
 - apiGroups: [controlplane.cluster.x-k8s.io]
   resources: [kamajicontrolplanes/status, stewardcontrolplanes/status]
   verbs: [patch]
