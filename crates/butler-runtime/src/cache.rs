@@ -41,6 +41,8 @@ pub trait Projection: Sized + Send + Sync + 'static {
     const FETCH: Fetch = Fetch::Objects;
     /// Which objects are fetched; all if absent.
     const LABELS: Option<&'static str> = None;
+    /// The name of the only object that is fetched; all if absent.
+    const NAME: Option<&'static str> = None;
     /// Whether the cluster may not serve the kind, such as Cluster API's before it is installed. While it does not, the cache
     /// is empty and in sync, and the kind is looked for again; a kind that is not optional is waited for.
     const OPTIONAL: bool = false;
@@ -450,6 +452,8 @@ pub trait AnyStore: Send + Sync {
     fn fetch(&self) -> Fetch;
     /// Which objects are fetched.
     fn labels(&self) -> Option<&'static str>;
+    /// The name of the only object that is fetched.
+    fn name(&self) -> Option<&'static str>;
     /// Whether the cluster may not serve the kind.
     fn is_optional(&self) -> bool;
     /// Takes in news and tells the listeners.
@@ -477,6 +481,10 @@ impl<P: Projection> AnyStore for Store<P> {
 
     fn labels(&self) -> Option<&'static str> {
         P::LABELS
+    }
+
+    fn name(&self) -> Option<&'static str> {
+        P::NAME
     }
 
     fn is_optional(&self) -> bool {

@@ -19,6 +19,8 @@ const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 /// only the last resort against a peer that vanished. Passes and elections have shorter deadlines
 /// of their own.
 const READ_TIMEOUT: Duration = Duration::from_secs(320);
+/// About as long as API servers keep a connection that nobody uses.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
 
 /// The API server cannot be reached by configuration.
 #[derive(Debug, thiserror::Error)]
@@ -155,18 +157,31 @@ async fn from_kubeconfig(
 
 /// A client that calls itself by the component's name.
 pub fn client(config: kube::Config, component: &Component) -> Result<kube::Client, ClientError> {
-    client_with_read_timeout(config, component, READ_TIMEOUT)
+    let timeouts = Timeouts {
+        read: READ_TIMEOUT,
+        idle: IDLE_TIMEOUT,
+    };
+    client_with(config, component, timeouts)
 }
 
-pub(crate) fn client_with_read_timeout(
+/// For how long a connection may be silent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Timeouts {
+    /// While an answer is awaited.
+    pub(crate) read: Duration,
+    /// While nobody uses it, before it is closed.
+    pub(crate) idle: Duration,
+}
+
+pub(crate) fn client_with(
     mut config: kube::Config,
     component: &Component,
-    read_timeout: Duration,
+    timeouts: Timeouts,
 ) -> Result<kube::Client, ClientError> {
     install_crypto();
     config.connect_timeout = Some(CONNECT_TIMEOUT);
     config.write_timeout = Some(WRITE_TIMEOUT);
-    config.read_timeout = Some(read_timeout);
+    config.read_timeout = Some(timeouts.read);
     // Without this the idle time of a pooled connection counts against the next answer.
     config.reset_reader_on_write = true;
     // kube appends these headers, so one of the same name must not be there already.
@@ -175,7 +190,7 @@ pub(crate) fn client_with_read_timeout(
         .headers
         .push((USER_AGENT, component.user_agent().clone()));
     let server = config.cluster_url.to_string();
-    connection::client(config).map_err(|source| ClientError::Build {
+    connection::client(config, timeouts.idle).map_err(|source| ClientError::Build {
         server,
         source: Box::new(source),
     })

@@ -3,10 +3,12 @@
 //! kube leaves Nagle's algorithm on. A request that does not fit into one segment then waits for the server's delayed
 //! acknowledgement, some 40 ms on Linux. kube cannot be told otherwise, so its layers are put together here, in its order.
 
+use std::time::Duration;
+
 use hyper_timeout::TimeoutConnector;
 use hyper_util::{
     client::legacy::{Client as HttpClient, connect::HttpConnector},
-    rt::TokioExecutor,
+    rt::{TokioExecutor, TokioTimer},
 };
 use kube::{
     Client, Config, Error,
@@ -16,8 +18,9 @@ use tower::{BoxError, ServiceBuilder, retry::RetryLayer};
 use tower_http::trace::{DefaultOnFailure, TraceLayer};
 use tracing::Level;
 
-/// A client for a configuration. What to do with a proxy is left to kube, which says so if it was built without.
-pub(crate) fn client(config: Config) -> Result<Client, Error> {
+/// A client for a configuration that closes connections which nobody has used for so long. What to do with a proxy is left to kube,
+/// which says so if it was built without.
+pub(crate) fn client(config: Config, idle: Duration) -> Result<Client, Error> {
     if config.proxy_url.is_some() {
         return Client::try_from(config);
     }
@@ -27,7 +30,11 @@ pub(crate) fn client(config: Config) -> Result<Client, Error> {
     timed.set_read_timeout(config.read_timeout);
     timed.set_write_timeout(config.write_timeout);
     timed.set_reset_reader_on_write(config.reset_reader_on_write);
-    let http: HttpClient<_, Body> = HttpClient::builder(TokioExecutor::new()).build(timed);
+    let http: HttpClient<_, Body> = HttpClient::builder(TokioExecutor::new())
+        .pool_idle_timeout(idle)
+        // Without a timer, they would be closed only when another one is asked for.
+        .pool_timer(TokioTimer::new())
+        .build(timed);
     let retry = config
         .default_retry
         .then(|| RetryLayer::new(RetryPolicy::server_retry()));
@@ -73,7 +80,9 @@ mod tests {
         let mut config = Config::new("https://127.0.0.1:6443".parse().unwrap());
         config.proxy_url = Some("http://127.0.0.1:3128".parse().unwrap());
         crate::client::install_crypto();
-        let error = client(config).err().expect("proxies are not built in");
+        let error = client(config, Duration::from_secs(1))
+            .err()
+            .expect("proxies are not built in");
         assert!(
             matches!(error, Error::ProxyProtocolDisabled { .. }),
             "{error}"

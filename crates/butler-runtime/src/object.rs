@@ -134,6 +134,9 @@ pub struct Manifest {
     /// The body to apply.
     #[serde(flatten)]
     pub body: Value,
+    /// Objects of the same plan without which it must not be applied.
+    #[serde(skip)]
+    pub needs: Vec<(Kind, ObjectKey)>,
 }
 
 impl Manifest {
@@ -155,7 +158,15 @@ impl Manifest {
             key: ObjectKey::in_body(&body),
             kind,
             body,
+            needs: Vec::new(),
         }
+    }
+
+    /// The same, but not applied in a pass in which the other could not be.
+    #[must_use]
+    pub fn needing(mut self, other: &Self) -> Self {
+        self.needs.push((other.kind.clone(), other.key.clone()));
+        self
     }
 }
 

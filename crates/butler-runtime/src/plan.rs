@@ -9,11 +9,13 @@ use crate::object::{Kind, Manifest, ObjectKey};
 /// A decision. `Status` and `Effect` belong to the controller; the rest is the same for all.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Plan<Status, Effect> {
-    /// Objects to apply, in this order. An object that needs another first is planned once the world holds that other.
+    /// Objects to apply, in this order. One that is refused does not keep the others from being applied, unless they say that they
+    /// need it, or live in the namespace that it is. An object that needs another to work is planned once the world holds that other.
     pub apply: Vec<Manifest>,
     /// What becomes of objects we applied earlier and do not list any more.
     pub prune: Prune,
-    /// What server-side apply cannot do, in this order, after `apply`.
+    /// What server-side apply cannot do, in this order, after `apply`. What of it is done after a failure is told by
+    /// [`Reconciler::needs`](crate::reconciler::Reconciler::needs).
     pub effects: Vec<Effect>,
     /// The status to show. The engine adds `observedGeneration` and the `Reconciled` condition.
     pub status: Status,
@@ -37,7 +39,8 @@ impl<Status, Effect> Plan<Status, Effect> {
     }
 }
 
-/// What becomes of objects this controller applied for this owner and does not list any more.
+/// What becomes of objects this controller applied for this owner and does not list any more. None goes in a pass in which
+/// something failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub enum Prune {
     /// They stay: the observation was not complete, or they must outlive the wish.

@@ -92,6 +92,12 @@ pub trait Reconciler: Send + Sync + 'static {
         true
     }
 
+    /// What must have gone well in the same pass before an effect is carried out.
+    fn needs(&self, effect: &Self::Effect) -> Needs {
+        let _ = effect;
+        Needs::EarlierEffects
+    }
+
     /// A pass over an object ended, well or not, and what becomes of the object is this: for numbers about single objects.
     fn passed(&self, key: &ObjectKey, verdict: Verdict, took: Duration) {
         let _ = (key, verdict, took);
@@ -104,6 +110,17 @@ pub trait Reconciler: Send + Sync + 'static {
         effect: &Self::Effect,
         context: &Context,
     ) -> impl Future<Output = Result<(), Failure>> + Send;
+}
+
+/// What an effect builds upon, of all that the same plan does before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Needs {
+    /// Nothing: it is right whatever else failed.
+    Nothing,
+    /// The effects before it.
+    EarlierEffects,
+    /// All objects that are applied, and the effects before it.
+    Everything,
 }
 
 /// Whose an object is, where several controllers share a kind.

@@ -13,6 +13,7 @@ use kube::{
     },
 };
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::{
     cache::{AnyStore, Delta, Fetch},
@@ -41,10 +42,13 @@ impl Default for WatchSettings {
 /// goes on showing what it knows. Only an optional kind that is not served is known to have no objects.
 pub async fn feed(client: Client, store: Arc<dyn AnyStore>, settings: WatchSettings) {
     let resource = store.kind().api_resource();
-    let config = match store.labels() {
-        Some(labels) => Config::default().labels(labels),
-        None => Config::default(),
-    };
+    let mut config = Config::default();
+    if let Some(labels) = store.labels() {
+        config = config.labels(labels);
+    }
+    if let Some(name) = store.name() {
+        config = config.fields(&format!("metadata.name={name}"));
+    }
     let mut absent = false;
     loop {
         let config = config.clone();
@@ -64,23 +68,36 @@ pub async fn feed(client: Client, store: Arc<dyn AnyStore>, settings: WatchSetti
             tracing::info!(kind = %store.kind(), "the cluster does not serve this optional kind; its definition is waited for");
         }
         absent = true;
-        defined(client.clone(), &resource).await;
+        until_defined(client.clone(), &resource).await;
         tokio::time::sleep(settings.absent_kinds).await;
     }
 }
 
-/// Waits until the definition of a kind is there. A watch, not a poll: at rest it asks for nothing.
-async fn defined(client: Client, resource: &ApiResource) {
+/// Waits until the definition of a kind is there and has the version served: it may well be there with other versions alone. A
+/// watch, not a poll: at rest it asks for nothing.
+async fn until_defined(client: Client, resource: &ApiResource) {
     let kind = ApiResource::erase::<CustomResourceDefinition>(&());
-    let definitions = Api::<PartialObjectMeta<DynamicObject>>::all_with(client, &kind);
+    let definitions = Api::<DynamicObject>::all_with(client, &kind);
     let name = format!("metadata.name={}.{}", resource.plural, resource.group);
     let events = watcher(definitions, Config::default().fields(&name)).default_backoff();
     let mut events = pin!(events);
     while let Some(event) = events.next().await {
-        if matches!(event, Ok(Event::InitApply(_) | Event::Apply(_))) {
+        if let Ok(Event::InitApply(definition) | Event::Apply(definition)) = event
+            && served_versions(&definition.data).any(|version| version == resource.version)
+        {
             return;
         }
     }
+}
+
+/// The versions that a definition has served.
+pub fn served_versions(definition: &Value) -> impl Iterator<Item = &str> {
+    let versions = definition
+        .pointer("/spec/versions")
+        .and_then(Value::as_array);
+    let versions = versions.into_iter().flatten();
+    let served = versions.filter(|version| version["served"] == true);
+    served.filter_map(|version| version["name"].as_str())
 }
 
 /// Brings events to a cache until the cluster does not serve its kind, if it need not; the cache is empty then. Says whether
@@ -133,7 +150,7 @@ fn is_not_served(error: &watcher::Error) -> bool {
     }
 }
 
-fn body_of<K: Serialize>(object: &K) -> Option<serde_json::Value> {
+fn body_of<K: Serialize>(object: &K) -> Option<Value> {
     serde_json::to_value(object)
         .inspect_err(|error| tracing::error!(%error, "an object has no JSON form"))
         .ok()
@@ -144,7 +161,7 @@ mod tests {
     use futures::stream;
     use k8s_openapi::api::core::v1::ConfigMap;
     use kube::core::Status;
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
     use crate::{
@@ -221,6 +238,15 @@ mod tests {
         assert_eq!(followed::<Spare>(unlisted(403)).await, (false, false, 0));
         let events = listed_and_then(403);
         assert_eq!(followed::<Spare>(events).await, (true, true, 1));
+    }
+
+    #[test]
+    fn a_definition_names_the_versions_that_are_served() {
+        let definition = json!({ "spec": { "versions": [
+            { "name": "v1", "served": true }, { "name": "v1alpha2", "served": false },
+        ] } });
+        assert_eq!(served_versions(&definition).collect::<Vec<_>>(), ["v1"]);
+        assert_eq!(served_versions(&json!({})).count(), 0);
     }
 
     #[tokio::test]

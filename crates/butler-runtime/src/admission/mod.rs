@@ -30,7 +30,8 @@ pub use certificates::{CertificatePlan, SecretFacts, ServerNames, plan_certifica
 pub use keeper::Serving;
 pub use registration::Reach;
 pub use review::{
-    Defaulting, Denial, Operation, Review, Validate, ValidateWithReads, Verdict, Warning,
+    Defaulting, Denial, Operation, Review, Unanswered, Validate, ValidateWithReads, Verdict,
+    Warning,
 };
 
 use self::keeper::Keeper;
@@ -100,12 +101,14 @@ pub struct Webhook {
     version: String,
     plural: String,
     operations: &'static [Operation],
+    unanswered: Unanswered,
 }
 
 impl Webhook {
     fn new<K: kube::Resource<DynamicType = ()>>(
         stage: Stage,
         operations: &'static [Operation],
+        unanswered: Unanswered,
     ) -> Self {
         let (group, version) = (K::group(&()).into_owned(), K::version(&()).into_owned());
         let kind = K::kind(&()).to_ascii_lowercase();
@@ -121,6 +124,7 @@ impl Webhook {
             group,
             version,
             operations,
+            unanswered,
         }
     }
 
@@ -142,6 +146,7 @@ struct WithoutReads<V>(V);
 
 impl<K: Sync, V: Validate<K>> ValidateWithReads<K> for WithoutReads<V> {
     const OPERATIONS: &'static [Operation] = V::OPERATIONS;
+    const UNANSWERED: Unanswered = V::UNANSWERED;
 
     async fn validate(&self, review: &Review<'_, K>) -> Verdict {
         self.0.validate(review)
@@ -173,7 +178,7 @@ impl Webhooks {
     {
         let reviewer = Arc::new(reviewer);
         self.with(
-            Webhook::new::<K>(Stage::Validating, V::OPERATIONS),
+            Webhook::new::<K>(Stage::Validating, V::OPERATIONS, V::UNANSWERED),
             move |body: Bytes| {
                 let reviewer = Arc::clone(&reviewer);
                 async move { review::validate::<K, V>(&reviewer, &body, Timestamp::now()).await }
@@ -191,7 +196,7 @@ impl Webhooks {
         let defaulting = Arc::new(defaulting);
         let operations = &[Operation::Create, Operation::Update];
         self.with(
-            Webhook::new::<K>(Stage::Mutating, operations),
+            Webhook::new::<K>(Stage::Mutating, operations, Unanswered::Refused),
             move |body: Bytes| std::future::ready(review::default::<K, D>(&defaulting, &body)),
         )
     }

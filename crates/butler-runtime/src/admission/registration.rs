@@ -15,10 +15,12 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::certificates::ServerNames;
-use super::{AdmissionError, Stage, Webhook};
+use super::{AdmissionError, Stage, Unanswered, Webhook};
 
 /// The API server waits this long for an answer before it takes the call as failed.
 const TIMEOUT_SECONDS: i32 = 10;
+/// The same, where a request that nobody answers is allowed.
+const SHORT_TIMEOUT_SECONDS: i32 = 2;
 
 /// How the API server reaches the admission server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -108,7 +110,7 @@ impl Desired {
             .map(|hook| ValidatingWebhook {
                 admission_review_versions: vec!["v1".to_owned()],
                 client_config: reach.client_config(&hook.path, bundle),
-                failure_policy: Some("Fail".to_owned()),
+                failure_policy: Some(failure_policy(hook).to_owned()),
                 match_conditions: None,
                 match_policy: Some("Equivalent".to_owned()),
                 name: hook.name.clone(),
@@ -116,14 +118,14 @@ impl Desired {
                 object_selector: Some(LabelSelector::default()),
                 rules: Some(vec![rule(hook)]),
                 side_effects: "None".to_owned(),
-                timeout_seconds: Some(TIMEOUT_SECONDS),
+                timeout_seconds: Some(timeout_seconds(hook)),
             })
             .collect();
         let mutating: Vec<_> = of(Stage::Mutating)
             .map(|hook| MutatingWebhook {
                 admission_review_versions: vec!["v1".to_owned()],
                 client_config: reach.client_config(&hook.path, bundle),
-                failure_policy: Some("Fail".to_owned()),
+                failure_policy: Some(failure_policy(hook).to_owned()),
                 match_conditions: None,
                 match_policy: Some("Equivalent".to_owned()),
                 name: hook.name.clone(),
@@ -132,7 +134,7 @@ impl Desired {
                 reinvocation_policy: Some("Never".to_owned()),
                 rules: Some(vec![rule(hook)]),
                 side_effects: "None".to_owned(),
-                timeout_seconds: Some(TIMEOUT_SECONDS),
+                timeout_seconds: Some(timeout_seconds(hook)),
             })
             .collect();
         let metadata = ObjectMeta {
@@ -208,6 +210,20 @@ where
     Ok(())
 }
 
+const fn failure_policy(hook: &Webhook) -> &'static str {
+    match hook.unanswered {
+        Unanswered::Refused => "Fail",
+        Unanswered::Allowed => "Ignore",
+    }
+}
+
+const fn timeout_seconds(hook: &Webhook) -> i32 {
+    match hook.unanswered {
+        Unanswered::Refused => TIMEOUT_SECONDS,
+        Unanswered::Allowed => SHORT_TIMEOUT_SECONDS,
+    }
+}
+
 fn rule(hook: &Webhook) -> RuleWithOperations {
     let operations = hook
         .operations
@@ -224,7 +240,33 @@ fn rule(hook: &Webhook) -> RuleWithOperations {
 
 #[cfg(test)]
 mod tests {
+    use k8s_openapi::api::core::v1::Secret;
+
     use super::*;
+    use crate::admission::Operation;
+
+    #[test]
+    fn what_is_not_ours_does_not_wait_for_us() {
+        let registered = |unanswered| {
+            let hook = Webhook::new::<Secret>(Stage::Validating, &[Operation::Delete], unanswered);
+            let reach = Reach::Url("https://127.0.0.1:9443".to_owned());
+            let desired = Desired::new("steward", &[hook], &reach, "");
+            let mut hooks = desired
+                .validating
+                .and_then(|found| found.webhooks)
+                .expect("one");
+            let hook = hooks.remove(0);
+            (hook.failure_policy.expect("set"), hook.timeout_seconds)
+        };
+        assert_eq!(
+            registered(Unanswered::Refused),
+            ("Fail".to_owned(), Some(10))
+        );
+        assert_eq!(
+            registered(Unanswered::Allowed),
+            ("Ignore".to_owned(), Some(2))
+        );
+    }
 
     #[test]
     fn a_service_is_called_by_its_cluster_names() {

@@ -39,6 +39,15 @@ impl Operation {
     }
 }
 
+/// What becomes of a request that nobody answers in time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unanswered {
+    /// It is refused: what is reviewed must not slip through.
+    Refused,
+    /// It is allowed, and the API server does not wait for long: for kinds of others, whose life must not depend on ours.
+    Allowed,
+}
+
 /// A request that is to be allowed or refused.
 #[derive(Clone, Copy, Debug)]
 pub struct Review<'a, K> {
@@ -100,6 +109,8 @@ pub type Verdict = Result<Vec<Warning>, Vec<Denial>>;
 pub trait Validate<K>: Send + Sync + 'static {
     /// The operations that are reviewed.
     const OPERATIONS: &'static [Operation] = &[Operation::Create, Operation::Update];
+    /// What becomes of a request if nobody answers.
+    const UNANSWERED: Unanswered = Unanswered::Refused;
 
     /// Allows or refuses.
     fn validate(&self, review: &Review<'_, K>) -> Verdict;
@@ -109,6 +120,8 @@ pub trait Validate<K>: Send + Sync + 'static {
 pub trait ValidateWithReads<K>: Send + Sync + 'static {
     /// The operations that are reviewed.
     const OPERATIONS: &'static [Operation] = &[Operation::Create, Operation::Update];
+    /// What becomes of a request if nobody answers.
+    const UNANSWERED: Unanswered = Unanswered::Refused;
 
     /// Allows or refuses. Read caches, not the API server: users wait for the answer.
     fn validate(&self, review: &Review<'_, K>) -> impl Future<Output = Verdict> + Send;

@@ -6,6 +6,7 @@
 
 mod memory;
 mod perform;
+mod setbacks;
 mod status;
 
 use std::{
@@ -67,6 +68,14 @@ impl Report {
             failure: None,
             told: Vec::new(),
         }
+    }
+
+    /// The same, but the object is looked at again when this says at the latest.
+    fn at_the_latest(mut self, next: Next) -> Self {
+        if let (Verdict::After(wait), Next::After(due)) = (self.verdict, next) {
+            self.verdict = Verdict::After(wait.min(due));
+        }
+        self
     }
 }
 
@@ -220,8 +229,11 @@ impl<R: Reconciler> Engine<R> {
             Err(failure) => return self.conclude_failed(hands, None, failure, now).await,
         };
         let plan = self.reconciler.plan(object, &world, now);
-        if let Err(failure) = hands.perform(&plan, &context).await {
-            return self.conclude_failed(hands, Some(&plan), failure, now).await;
+        let setbacks = hands.perform(&plan, &context).await;
+        if let Some(failure) = setbacks.failure() {
+            let next = setbacks.next(plan.next);
+            let report = self.conclude_failed(hands, Some(&plan), failure, now).await;
+            return report.at_the_latest(next);
         }
         if deleting && plan.next == Next::Done {
             return match hands.remove_finalizer().await {

@@ -9,7 +9,7 @@ use butler_api::{
 use kube::{Resource, ResourceExt};
 use serde_json::{Value, json};
 
-use super::{Engine, memory::Applied, status_body, status_of};
+use super::{Engine, memory::Applied, setbacks::Setbacks, status_body, status_of};
 use crate::{
     api_server::{ApiError, ApiServer, Cause, Part, Preconditions},
     cache::{AnyStore, Cached, Facts, Whole},
@@ -101,33 +101,59 @@ impl<'a, R: Reconciler> Hands<'a, R> {
         &self.cached.value.0
     }
 
-    /// Carries a plan out, in order: apply, effects, prune. Stops at the first failure.
+    /// Carries a plan out, in order: apply, effects, prune. What fails keeps nothing else from being done but what needs it, and
+    /// the pruning: what is listed in the place of something older may be what failed.
     pub(super) async fn perform(
         &mut self,
         plan: &Plan<R::Status, R::Effect>,
         context: &Context,
-    ) -> Result<(), Failure> {
+    ) -> Setbacks {
+        let mut setbacks = Setbacks::default();
         for manifest in &plan.apply {
-            self.apply(manifest).await?;
+            if setbacks.hold_back(manifest) {
+                continue;
+            }
+            if let Err(failure) = self.apply(manifest).await {
+                // Of an object that has changed since it was looked at, the whole plan is out of date.
+                let is_outdated = self.is_itself(manifest) && failure.class == Class::Stale;
+                setbacks.not_applied(manifest, failure);
+                if is_outdated {
+                    return setbacks;
+                }
+            }
         }
         for effect in &plan.effects {
+            if !setbacks.allow(self.engine.reconciler.needs(effect)) {
+                setbacks.not_done();
+                continue;
+            }
             self.writes += usize::from(self.engine.reconciler.leaves_a_mark(effect));
-            self.engine
-                .reconciler
-                .perform(self.object(), effect, context)
-                .await?;
+            let reconciler = &self.engine.reconciler;
+            let performed = reconciler.perform(self.object(), effect, context).await;
+            if let Err(failure) = performed {
+                setbacks.failed(failure);
+            }
         }
-        match &plan.prune {
-            Prune::Keep => Ok(()),
-            Prune::Unlisted => self.prune(&plan.apply, &[]).await,
-            Prune::UnlistedBut(kept) => self.prune(&plan.apply, kept).await,
+        let kept = match &plan.prune {
+            Prune::UnlistedBut(kept) => kept.as_slice(),
+            Prune::Unlisted | Prune::Keep => &[],
+        };
+        if plan.prune != Prune::Keep
+            && setbacks.is_empty()
+            && let Err(failure) = self.prune(&plan.apply, kept).await
+        {
+            setbacks.failed(failure);
         }
+        setbacks
+    }
+
+    fn is_itself(&self, manifest: &Manifest) -> bool {
+        manifest.kind == self.engine.kind && manifest.key == *self.key()
     }
 
     async fn apply(&mut self, manifest: &Manifest) -> Result<(), Failure> {
-        let itself = manifest.kind == self.engine.kind && manifest.key == *self.key();
         let mut body = manifest.body.clone();
-        let facts = if itself {
+        let facts = if self.is_itself(manifest) {
             // Without the UID, an object deleted a moment ago would come back.
             body["metadata"]["uid"] = self.uid().into();
             Some(self.cached.facts.clone())

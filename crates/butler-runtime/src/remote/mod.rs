@@ -20,12 +20,18 @@ pub use access::{AccessError, RemoteKubeconfig};
 pub use health::{Health, HealthSettings};
 
 use self::health::{Probe, ProbeState};
-use crate::client::{self, ClientError, Component};
+use crate::client::{self, ClientError, Component, Timeouts};
 use crate::metrics::Metrics;
 use crate::task;
 
 /// Bookmarks come about every minute, so a watch that is silent for longer is dead.
 const READ_TIMEOUT: Duration = Duration::from_secs(90);
+/// A fleet is at rest most of the time, and a connection with TLS holds some 60 KiB for each cluster of it.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(2);
+const TIMEOUTS: Timeouts = Timeouts {
+    read: READ_TIMEOUT,
+    idle: IDLE_TIMEOUT,
+};
 
 /// A remote cluster cannot be reached.
 #[derive(Debug, thiserror::Error)]
@@ -78,7 +84,7 @@ pub async fn connect(
     let mut config = kubeconfig.into_config().await?;
     // Watches have their own backoff.
     config.default_retry = false;
-    let client = client::client_with_read_timeout(config, component, READ_TIMEOUT)?;
+    let client = client::client_with(config, component, TIMEOUTS)?;
     Ok(client)
 }
 
@@ -233,10 +239,12 @@ impl RemoteClusters {
             })?;
         // The engine has its own backoff, and a probe must see a 503 as it is.
         config.default_retry = false;
-        let client = client::client_with_read_timeout(config, &self.shared.component, READ_TIMEOUT)
-            .map_err(|source| RemoteError::Client {
-                key: key.clone(),
-                source,
+        let client =
+            client::client_with(config, &self.shared.component, TIMEOUTS).map_err(|source| {
+                RemoteError::Client {
+                    key: key.clone(),
+                    source,
+                }
             })?;
         let stop = CancellationToken::new();
         let connection = Arc::new(Connection {

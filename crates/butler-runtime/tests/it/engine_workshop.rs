@@ -145,6 +145,7 @@ async fn put_up_by_another_replica(object: &Shelf, context: &Context) -> Result<
         kind,
         key,
         mut body,
+        ..
     } = board(object, object.spec.boards);
     let boards = context.cache::<Owned<ConfigMap>>();
     if boards.get(&key).is_some() {

@@ -9,6 +9,8 @@ mod engine_by_hand;
 #[cfg(test)]
 mod engine_guarded;
 #[cfg(test)]
+mod engine_setbacks;
+#[cfg(test)]
 mod engine_workshop;
 mod http;
 mod leader;

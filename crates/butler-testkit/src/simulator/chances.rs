@@ -7,7 +7,7 @@ use rand::{RngExt, rngs::SmallRng};
 pub struct Chances {
     /// A controller's process dies and starts anew, with empty caches and no memory.
     pub crash: f64,
-    /// No more than this many times: a world that always crashes never comes to rest.
+    /// No more than this many times between one rest and the next: a world that always crashes never comes to rest.
     pub crashes: u32,
     /// A request fails, before or after it took effect.
     pub unavailable: f64,

@@ -47,7 +47,7 @@ pub use log::Log;
 pub use operation::{Operation, Response, WriteRequest};
 pub use outcome::{Failed, Outcome, Problem};
 pub use script::{Deed, Moment};
-pub use seeds::{FailedSeed, for_seeds};
+pub use seeds::{FailedSeed, for_seeds, seeds_asked_for};
 pub use server::SimulatedApiServer;
 pub use simulation::Simulation;
 pub use store::{EPOCH, ObjectStore};

@@ -38,6 +38,30 @@ impl fmt::Debug for FailedSeed {
 
 impl std::error::Error for FailedSeed {}
 
+/// The worlds that stories are told in: as many from the first on as is usual, or what an environment variable asks for, as
+/// `1000` or `17..18`.
+///
+/// # Panics
+///
+/// If the variable asks for something else, or for no world at all: stories that nobody told would pass.
+pub fn seeds_asked_for(variable: &str, usual: u64) -> Range<u64> {
+    let Ok(asked) = std::env::var(variable) else {
+        return 0..usual;
+    };
+    let range = range_of(&asked);
+    let is_told = range.as_ref().is_some_and(|range| !range.is_empty());
+    assert!(
+        is_told,
+        "{variable} is {asked:?}; write how many worlds, as in {variable}=1000, or which, as in {variable}=17..18"
+    );
+    range.unwrap_or_default()
+}
+
+fn range_of(asked: &str) -> Option<Range<u64>> {
+    let (from, to) = asked.split_once("..").unwrap_or(("0", asked));
+    Some(from.parse().ok()?..to.parse().ok()?)
+}
+
 /// Runs a story for each seed. Of those that fail, by an error or a panic, the lowest is reported.
 pub fn for_seeds<E: fmt::Display>(
     seeds: Range<u64>,
@@ -82,6 +106,20 @@ fn failure_of<E: fmt::Display>(seed: u64, story: &impl Fn(u64) -> Result<(), E>)
             let text = panic.downcast_ref::<String>().cloned();
             let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
             Some(text.unwrap_or_else(|| "it panicked".to_owned()))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::range_of;
+
+    #[test]
+    fn worlds_are_asked_for_by_their_number_or_by_a_whole_range() {
+        assert_eq!(range_of("1000"), Some(0..1000));
+        assert_eq!(range_of("17..18"), Some(17..18));
+        for unclear in ["", "1_000", "17..", "..18", "17..=18", "many", "-1"] {
+            assert_eq!(range_of(unclear), None, "{unclear}");
         }
     }
 }

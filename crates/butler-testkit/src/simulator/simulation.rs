@@ -31,7 +31,10 @@ pub struct Simulation {
     actors: Vec<Box<dyn Actor>>,
     invariants: Vec<(String, Check)>,
     chances: Chances,
+    /// Crashes since the world was last at rest.
     crashes: u32,
+    /// As many requests are handled until every process dies.
+    doom: Option<u64>,
     temper: Temper,
     horizon: Duration,
     log: Log,
@@ -66,6 +69,7 @@ impl Simulation {
             invariants: Vec::new(),
             chances: Chances::default(),
             crashes: 0,
+            doom: None,
             temper,
             horizon: HORIZON,
             log: Log::default(),
@@ -153,9 +157,29 @@ impl Simulation {
         }
     }
 
+    /// Has every controller's process die right after this many more requests were handled, before anybody hears the last answer.
+    /// Told for each number from one on, that is a death after every single request of a story.
+    pub fn doom(&mut self, requests: u64) {
+        self.doom = Some(requests);
+    }
+
+    /// Whether the death that was announced is still to come. No more can be learnt from greater numbers then.
+    pub fn is_doomed(&self) -> bool {
+        self.doom.is_some()
+    }
+
+    fn doom_draws_nearer(&mut self) {
+        self.doom = self.doom.map(|left| left.saturating_sub(1));
+        if self.doom == Some(0) {
+            self.doom = None;
+            self.restart();
+        }
+    }
+
     /// Takes steps until the world is at rest: no news undelivered, no request under way, no work due, and no timer within
     /// the horizon.
     pub fn run(&mut self, most_steps: u64) -> Result<Outcome, Failed> {
+        self.crashes = 0;
         let first = self.step;
         let requests = self.world.store.requests().len();
         while self.step - first < most_steps {
@@ -255,6 +279,9 @@ impl Simulation {
         if let Some((who, what)) = said {
             self.say(&who, &what);
         }
+        if matches!(step, Step::Handle(_)) {
+            self.doom_draws_nearer();
+        }
     }
 
     fn say(&mut self, who: &str, what: &str) {
@@ -324,12 +351,14 @@ impl Simulation {
         true
     }
 
-    /// Wakes those who wait for rest; false if nobody does.
+    /// Wakes those who wait for rest; false if nobody does. What they begin is as rough as what came before.
     fn rest_comes(&mut self) -> bool {
         let waiting = self.actors.iter_mut().find(|actor| actor.waits_for_rest());
-        waiting.is_some_and(|actor| {
-            actor.rest_came();
-            true
-        })
+        let Some(actor) = waiting else {
+            return false;
+        };
+        actor.rest_came();
+        self.crashes = 0;
+        true
     }
 }

@@ -33,6 +33,7 @@ impl Watch {
         (
             self.kind.clone(),
             self.cache.labels(),
+            self.cache.name(),
             self.cache.fetch() == Fetch::Metadata,
         )
     }
@@ -61,10 +62,8 @@ impl Watch {
         cursor: usize,
     ) -> Option<(usize, &'a Change)> {
         let changes = store.changes(&self.kind);
-        let covered = |side: &Option<Arc<Value>>| {
-            side.as_ref()
-                .is_some_and(|object| matches(self.cache.labels(), object))
-        };
+        let covered =
+            |side: &Option<Arc<Value>>| side.as_ref().is_some_and(|object| self.covers(object));
         let mut rest = changes.iter().enumerate().skip(cursor);
         let found = rest.find(|(_, change)| covered(&change.before) || covered(&change.after));
         let gone_through = found.map_or(changes.len(), |(index, _)| index);
@@ -78,7 +77,7 @@ impl Watch {
         let Some(cursor) = self.cursor.get() else {
             self.cursor.set(Some(store.changes(kind).len()));
             let objects = store.objects(kind).into_iter();
-            let objects = objects.filter(|object| matches(self.cache.labels(), object));
+            let objects = objects.filter(|object| self.covers(object));
             let bodies: Vec<_> = objects.map(|object| self.fetched(&object)).collect();
             let words = format!("lists {kind} ({} found)", bodies.len());
             self.cache.ingest(Delta::Reset(bodies));
@@ -86,10 +85,7 @@ impl Watch {
         };
         let (index, change) = self.next_change(store, cursor)?;
         self.cursor.set(Some(index + 1));
-        let after = change
-            .after
-            .as_ref()
-            .filter(|object| matches(self.cache.labels(), object));
+        let after = change.after.as_ref().filter(|object| self.covers(object));
         let revision = change.revision;
         if let Some(object) = after {
             let words = format!("sees {kind} {} (rv {revision})", ObjectKey::in_body(object));
@@ -104,6 +100,13 @@ impl Watch {
         );
         self.cache.ingest(Delta::Delete(gone));
         Some(words)
+    }
+
+    /// Whether the cache is about an object.
+    fn covers(&self, object: &Value) -> bool {
+        let name = self.cache.name();
+        matches(self.cache.labels(), object)
+            && name.is_none_or(|name| object["metadata"]["name"] == name)
     }
 
     /// What a watch of this cache would fetch of an object.

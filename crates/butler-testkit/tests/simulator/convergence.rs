@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use butler_runtime::object::{Kind, ObjectKey};
-use butler_testkit::simulator::{Chances, Deed, Failed, Moment, ObjectStore, Operation, for_seeds};
+use butler_testkit::simulator::{
+    Chances, Deed, Failed, Moment, ObjectStore, Operation, Simulation, for_seeds,
+};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use serde_json::json;
 
@@ -215,4 +217,61 @@ fn a_run_reads_as_a_story() {
     );
     simulation.run(STEPS).unwrap();
     insta::assert_snapshot!(simulation.log());
+}
+
+fn deaths(simulation: &Simulation) -> usize {
+    let lines = simulation.log().lines().iter();
+    lines.filter(|line| line.contains("crashes")).count()
+}
+
+#[test]
+fn what_is_begun_after_a_rest_is_as_rough_as_what_came_before() {
+    let mut simulation = world(1);
+    let crashes = 3;
+    // As rough as can be: every crash that may happen does.
+    simulation.chances(Chances {
+        crash: 1.0,
+        crashes,
+        ..Chances::calm()
+    });
+    simulation.controller("butler", || SOUND);
+    let seen = || Deed::annotate(kind(), greeting_key(), "seen", "again");
+    simulation.user(
+        "alice",
+        vec![
+            (Moment::Anytime, Deed::create(kind(), greeting("good day"))),
+            (Moment::AtRest, seen()),
+        ],
+    );
+    simulation.run(STEPS).unwrap();
+    let most = usize::try_from(crashes).unwrap();
+    assert_eq!(deaths(&simulation), 2 * most, "{}", simulation.log());
+    simulation.user(
+        "bob",
+        vec![(Moment::Anytime, Deed::delete(kind(), greeting_key()))],
+    );
+    let outcome = simulation.run(STEPS).unwrap();
+    assert_eq!(deaths(&simulation), 3 * most, "{}", simulation.log());
+    nothing_remains(&outcome.store).unwrap();
+}
+
+#[test]
+fn a_death_can_come_after_each_request_of_a_story() {
+    let mut requests = 0;
+    loop {
+        requests += 1;
+        let mut simulation = world(2);
+        simulation.chances(Chances::calm());
+        simulation.controller("butler", || SOUND);
+        simulation.user("alice", undecided_user());
+        simulation.doom(requests);
+        let outcome = simulation.run(STEPS).unwrap();
+        is_shown(&outcome.store).unwrap_or_else(|error| panic!("{error}\n{}", simulation.log()));
+        if simulation.is_doomed() {
+            assert_eq!(deaths(&simulation), 0, "{}", simulation.log());
+            break;
+        }
+        assert_eq!(deaths(&simulation), 1, "{}", simulation.log());
+    }
+    assert!(requests > 3, "a greeting takes more than {requests}");
 }
