@@ -197,9 +197,21 @@ impl Store for NatsStore {
         .await
     }
 
-    async fn revoke(&self, _tenant: &Tenant) -> Result<(), Error> {
-        // There is no account of the tenant's.
-        Ok(())
+    async fn revoke(&self, tenant: &Tenant) -> Result<(), Error> {
+        within("revoke the tenant's access", async {
+            let context = self.open().await?;
+            // There is no account of the tenant's: what can be taken away is that its bucket takes writes.
+            match stream(&context, tenant).await? {
+                Some(stream)
+                    if is_ours(&stream, tenant)
+                        && stream.config.max_message_size != FROZEN_SIZE =>
+                {
+                    take_messages(&context, tenant, stream, FROZEN_SIZE).await
+                }
+                _ => Ok(()),
+            }
+        })
+        .await
     }
 
     async fn drop_tenant(&self, tenant: &Tenant) -> Result<(), Error> {

@@ -3,11 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
+use butler_api::version::KubernetesVersion;
 use butler_runtime::object::Manifest;
-use jiff::Timestamp;
 use thiserror::Error;
 
 use crate::build::patch::PatchError;
+use crate::build::versions::{POLICIES_SINCE, has_policies};
 use crate::build::{
     Workbench, access, bootstrap, core_dns, freeze, kube_proxy, kubeadm_config, kubelet_config,
     write_permissions,
@@ -16,6 +17,7 @@ use crate::checksum::checksum;
 use crate::facts::TenantFacts;
 use crate::object::ObjectId;
 use crate::part::TenantPart;
+use crate::places::{self, Place, places};
 
 /// Whether an object that somebody else made under our name is taken over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +28,7 @@ pub enum Claim {
     IfFree,
 }
 
-/// An object that shall exist. Its `Debug` says which, not what is in it: that may be a secret.
+/// An object that shall exist. Its `Debug` says which, not what is in it.
 #[derive(Clone, PartialEq)]
 pub struct DesiredObject {
     /// The part it belongs to.
@@ -63,10 +65,6 @@ impl DesiredObject {
     pub fn is_last(&self) -> bool {
         self.manifest.key.name == bootstrap::CLUSTER_INFO
     }
-
-    fn is_secret(&self) -> bool {
-        self.manifest.kind.kind == "Secret"
-    }
 }
 
 impl fmt::Debug for DesiredObject {
@@ -86,6 +84,16 @@ pub enum Problem {
         "the networks of Services have no address for DNS: choose a larger serviceCidr, or name one in dnsServiceIPs"
     )]
     NoDnsAddress,
+    /// The API servers are too old to be told which writes to refuse.
+    #[error(
+        "API servers of Kubernetes {0} cannot be told to refuse writes, so that all are accepted: upgrade to v1.{POLICIES_SINCE} or newer"
+    )]
+    CannotRefuse(KubernetesVersion),
+    /// The same, while the state moves.
+    #[error(
+        "API servers of Kubernetes {0} cannot be told to refuse writes while the state moves: scale the control plane to zero until it has moved, or upgrade to v1.{POLICIES_SINCE} or newer first"
+    )]
+    CannotFreeze(KubernetesVersion),
 }
 
 /// What a tenant shall hold.
@@ -97,6 +105,8 @@ pub struct Desired {
     pub governed: BTreeSet<TenantPart>,
     /// The parts that cannot be built, and why. They stay as they are.
     pub problems: BTreeMap<TenantPart, Problem>,
+    /// Where objects of ours can be, of all kinds that the tenant serves.
+    pub places: Vec<Place>,
 }
 
 impl Desired {
@@ -105,7 +115,12 @@ impl Desired {
         self.objects.iter().any(|object| object.part == part)
     }
 
-    /// A fingerprint of each part, without the values of Secrets.
+    /// Where what is taken away or changed shall be put right at once, and not at the next look.
+    pub fn watched(&self) -> Vec<Place> {
+        places::watched(&self.places, &self.objects)
+    }
+
+    /// A fingerprint of each part.
     pub fn checksums(&self) -> BTreeMap<TenantPart, String> {
         let parts: BTreeSet<_> = self.objects.iter().map(|object| object.part).collect();
         let texts = |part| {
@@ -113,13 +128,7 @@ impl Desired {
                 .objects
                 .iter()
                 .filter(move |object| object.part == part);
-            objects.map(|object| {
-                if object.is_secret() {
-                    object.id().to_string()
-                } else {
-                    object.manifest.body.to_string()
-                }
-            })
+            objects.map(|object| object.manifest.body.to_string())
         };
         parts
             .into_iter()
@@ -131,14 +140,15 @@ impl Desired {
     }
 }
 
-/// What a tenant of these facts shall hold now.
+/// What a tenant of these facts shall hold.
 ///
 /// While it is frozen, that is the freeze alone: every other write would be refused, or be lost.
-pub fn desired(facts: &TenantFacts, now: Timestamp) -> Desired {
+pub fn desired(facts: &TenantFacts) -> Desired {
     let mut desired = Desired {
         objects: Vec::new(),
         governed: BTreeSet::new(),
         problems: BTreeMap::new(),
+        places: places(&facts.serving_version),
     };
     let parts: &[TenantPart] = if facts.frozen {
         &[TenantPart::Freeze]
@@ -146,7 +156,7 @@ pub fn desired(facts: &TenantFacts, now: Timestamp) -> Desired {
         &TenantPart::ALL
     };
     for part in parts.iter().copied() {
-        match build(facts, part, now) {
+        match build(facts, part) {
             Ok(objects) => {
                 desired.objects.extend(objects);
                 desired.governed.insert(part);
@@ -159,15 +169,18 @@ pub fn desired(facts: &TenantFacts, now: Timestamp) -> Desired {
     desired
 }
 
-fn build(
-    facts: &TenantFacts,
-    part: TenantPart,
-    now: Timestamp,
-) -> Result<Vec<DesiredObject>, Problem> {
+fn build(facts: &TenantFacts, part: TenantPart) -> Result<Vec<DesiredObject>, Problem> {
     let workbench = Workbench { facts, part };
     let permissions = facts.write_permissions;
+    let serving = &facts.serving_version;
     Ok(match part {
+        TenantPart::Freeze if facts.frozen && !has_policies(serving) => {
+            return Err(Problem::CannotFreeze(serving.clone()));
+        }
         TenantPart::Freeze if facts.frozen => freeze::objects(workbench),
+        TenantPart::WritePermissions if !permissions.allows_all() && !has_policies(serving) => {
+            return Err(Problem::CannotRefuse(serving.clone()));
+        }
         TenantPart::WritePermissions if !permissions.allows_all() => {
             write_permissions::objects(workbench, permissions)
         }
@@ -175,7 +188,7 @@ fn build(
         TenantPart::Access => access::objects(workbench),
         TenantPart::KubeadmConfig => kubeadm_config::objects(workbench),
         TenantPart::KubeletConfig => kubelet_config::objects(workbench)?,
-        TenantPart::Bootstrap => bootstrap::objects(workbench, now),
+        TenantPart::Bootstrap => bootstrap::objects(workbench),
         TenantPart::CoreDns => match &facts.core_dns {
             Some(addon) => core_dns::objects(workbench, addon)?,
             None => Vec::new(),

@@ -15,8 +15,6 @@ use butler_api::version::KubernetesVersion;
 use butler_runtime::object::Manifest;
 use thiserror::Error;
 
-use crate::token::TokenGrant;
-
 /// Where the images of the Kubernetes project are.
 pub(crate) const KUBERNETES_REGISTRY: &str = "registry.k8s.io";
 
@@ -40,8 +38,10 @@ pub struct FactsError {
 pub struct TenantFacts {
     /// Name of the control plane, which is also that of the cluster.
     pub name: LabelValue,
-    /// Version of Kubernetes.
+    /// Version of Kubernetes: what joining nodes are told, and whose rights are granted, before the API servers have it.
     pub version: KubernetesVersion,
+    /// Version that all API servers have. Addons follow it: a kube-proxy may not be newer than they are.
+    pub serving_version: KubernetesVersion,
     /// Where nodes and pods reach the API server.
     pub endpoint: HostPort,
     /// Networks of Services: one, or one of each family with the main one first.
@@ -74,8 +74,6 @@ pub struct TenantFacts {
     pub write_permissions: WritePermissions,
     /// Whether every write is refused because the data moves to another store. Nothing else is then looked after.
     pub frozen: bool,
-    /// Bootstrap tokens that shall exist. Those of others are left alone.
-    pub tokens: Vec<TokenGrant>,
 }
 
 /// An image other than the usual one.
@@ -106,7 +104,8 @@ pub struct KubeProxyFacts {
 }
 
 impl TenantFacts {
-    /// The facts in a control plane's spec. Tokens, the tunnel, the proxy and a freeze are for the caller to add.
+    /// The facts in a control plane's spec. The tunnel, the proxy, a freeze, and API servers that are not yet at the version of
+    /// the spec, are for the caller to add.
     pub fn of(
         control_plane: &TenantControlPlane,
         endpoint: HostPort,
@@ -121,9 +120,12 @@ impl TenantFacts {
             .map(|text| parse_address(text))
             .collect::<Result<_, _>>()
             .map_err(refuse("spec.networkProfile.dnsServiceIPs"))?;
+        let version: KubernetesVersion =
+            parse("spec.kubernetes.version", &spec.kubernetes.version)?;
         Ok(Self {
             name: parse("metadata.name", name)?,
-            version: parse("spec.kubernetes.version", &spec.kubernetes.version)?,
+            serving_version: version.clone(),
+            version,
             endpoint,
             service_cidrs: cidrs("spec.networkProfile.serviceCidr", &network.service_cidr)?,
             pod_cidrs: cidrs("spec.networkProfile.podCidr", &network.pod_cidr)?,
@@ -148,7 +150,6 @@ impl TenantFacts {
             tcp_proxy: Vec::new(),
             write_permissions: spec.write_permissions,
             frozen: false,
-            tokens: Vec::new(),
         })
     }
 

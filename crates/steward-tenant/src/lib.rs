@@ -1,6 +1,6 @@
 //! What a tenant cluster needs inside of it, so that a plain `kubeadm join` works and the cluster is whole.
 //!
-//! Owns: what kubeadm would write into a new cluster (configuration for joining nodes, bootstrap tokens, rights), `CoreDNS`,
+//! Owns: what kubeadm would write into a new cluster (configuration for joining nodes, what bootstrap tokens may do, rights), `CoreDNS`,
 //! kube-proxy, and the policies that refuse writes. All of it is computed from [`TenantFacts`] by pure functions
 //! ([`desired`]), compared with what is there ([`plan`](plan())), and written by [`TenantSide`] with server-side apply.
 //!
@@ -13,11 +13,10 @@ mod facts;
 mod object;
 mod observe;
 mod part;
+mod places;
 mod plan;
 mod reconcile;
 mod report;
-pub mod signature;
-mod token;
 
 pub use build::freeze::{FREEZE_POLICY, writes_are_frozen};
 pub use build::patch::PatchError;
@@ -28,9 +27,7 @@ pub use facts::{FactsError, ImageOverride, KubeProxyFacts, TenantFacts};
 pub use object::ObjectId;
 pub use observe::{Observed, ObservedObject, observe};
 pub use part::TenantPart;
+pub use places::Place;
 pub use plan::{Effect, Plan, Settled, plan};
 pub use reconcile::TenantSide;
 pub use report::Report;
-pub use token::{
-    BootstrapGroup, BootstrapToken, DEFAULT_NODE_TOKEN_GROUP, TokenError, TokenGrant, TokenUsage,
-};

@@ -13,17 +13,12 @@ use butler_runtime::object::{Kind, ObjectKey};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use futures::stream::{self, StreamExt as _, TryStreamExt as _};
-use k8s_openapi::api::admissionregistration::v1::{
-    ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
-};
-use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
-use k8s_openapi::api::core::v1::{ConfigMap, Secret, Service, ServiceAccount};
-use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
 use serde_json::Value;
 
 use crate::desired::{Claim, Desired, DesiredObject};
-use crate::object::{KUBE_PUBLIC, KUBE_SYSTEM, ObjectId};
+use crate::object::ObjectId;
 use crate::part::TenantPart;
+use crate::places::Place;
 
 /// How many requests are under way at once: few, for each needs a connection of its own.
 pub(crate) const CONCURRENT_REQUESTS: usize = 4;
@@ -93,11 +88,11 @@ pub async fn observe(api: &dyn ApiServer, desired: &Desired) -> Result<Observed,
         .map(|object| (object.id(), object))
         .collect();
     let selector = format!("{}={}", labels::STEWARD_PROJECT, values::STEWARD_PROJECT);
-    let places = places();
     // Boxed, so that whoever awaits this can be moved between threads.
-    let lists: Vec<Call<'_, (&Kind, Vec<Value>)>> = places
+    let lists: Vec<Call<'_, (&Kind, Vec<Value>)>> = desired
+        .places
         .iter()
-        .map(|(kind, namespace)| {
+        .map(|Place { kind, namespace }| {
             let selector = selector.as_str();
             async move {
                 let bodies = api.list(kind, *namespace, Some(selector)).await?;
@@ -143,36 +138,12 @@ pub async fn observe(api: &dyn ApiServer, desired: &Desired) -> Result<Observed,
     Ok(Observed { objects })
 }
 
-/// Every kind we write, and where. Kinds that live in many namespaces are looked at in ours alone.
-fn places() -> Vec<(Kind, Option<&'static str>)> {
-    let system = Some(KUBE_SYSTEM);
-    let public = Some(KUBE_PUBLIC);
-    vec![
-        (Kind::of::<ConfigMap>(), system),
-        (Kind::of::<Secret>(), system),
-        (Kind::of::<ServiceAccount>(), system),
-        (Kind::of::<Service>(), system),
-        (Kind::of::<Deployment>(), system),
-        (Kind::of::<DaemonSet>(), system),
-        (Kind::of::<Role>(), system),
-        (Kind::of::<RoleBinding>(), system),
-        (Kind::of::<ConfigMap>(), public),
-        (Kind::of::<Role>(), public),
-        (Kind::of::<RoleBinding>(), public),
-        (Kind::of::<ClusterRole>(), None),
-        (Kind::of::<ClusterRoleBinding>(), None),
-        (Kind::of::<ValidatingAdmissionPolicy>(), None),
-        (Kind::of::<ValidatingAdmissionPolicyBinding>(), None),
-    ]
-}
-
 /// Fields that the API server does not let anybody change.
 fn unchangeable(kind: &str) -> &'static [&'static str] {
     match kind {
         "RoleBinding" | "ClusterRoleBinding" => &["/roleRef"],
         "Service" => &["/spec/clusterIPs"],
         "Deployment" | "DaemonSet" => &["/spec/selector"],
-        "Secret" => &["/type"],
         _ => &[],
     }
 }

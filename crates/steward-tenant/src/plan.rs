@@ -206,6 +206,7 @@ mod tests {
             objects,
             governed: [TenantPart::CoreDns].into(),
             problems: BTreeMap::new(),
+            places: Vec::new(),
         }
     }
 

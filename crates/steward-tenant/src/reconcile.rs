@@ -10,7 +10,6 @@ use butler_runtime::fields::hash_of_intent;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use futures::stream::{self, StreamExt as _};
-use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::desired::{DesiredObject, desired};
@@ -37,9 +36,8 @@ impl TenantSide {
         &mut self,
         api: &dyn ApiServer,
         facts: &TenantFacts,
-        now: Timestamp,
     ) -> Result<Report, ApiError> {
-        let desired = desired(facts, now);
+        let desired = desired(facts);
         let observed = observe(api, &desired).await?;
         let plan = plan(&desired, &observed, &self.settled);
         let mut done = Done::default();

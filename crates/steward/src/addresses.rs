@@ -11,14 +11,15 @@ use butler_api::{
         tenant_control_plane::{NetworkProfile, TenantControlPlane},
     },
 };
+use kube::ResourceExt;
 use serde::Serialize;
 
 use crate::{names::Names, projections::ServiceFacts};
 
 /// The port of an Ingress that names none.
 const INGRESS_PORT: u16 = 443;
-/// The port of a Gateway.
-const GATEWAY_PORT: u16 = 6443;
+/// The port of an API server whose spec names none that can be one.
+const API_SERVER_PORT: u16 = 6443;
 /// Which address of an IPv4 Service network DNS has.
 const DNS_OFFSET_V4: u32 = 10;
 /// Which address of an IPv6 Service network DNS has.
@@ -71,10 +72,11 @@ pub fn addresses(control_plane: &TenantControlPlane, service: Option<&ServiceFac
 
 /// The port of the API server.
 pub fn port(profile: &NetworkProfile) -> u16 {
-    u16::try_from(profile.port).unwrap_or(GATEWAY_PORT)
+    u16::try_from(profile.port).unwrap_or(API_SERVER_PORT)
 }
 
-/// The public name and port by which an Ingress or a Gateway tells control planes apart.
+/// The public name and port by which an Ingress or a Gateway tells control planes apart. A Gateway listens on the port of the API
+/// server: its routes name it.
 pub fn public_host(control_plane: &TenantControlPlane) -> Option<(String, u16)> {
     let exposure = &control_plane.spec.control_plane;
     let ingress = exposure.ingress.as_ref();
@@ -88,7 +90,30 @@ pub fn public_host(control_plane: &TenantControlPlane) -> Option<(String, u16)> 
     }
     gateway
         .and_then(|gateway| name(&gateway.hostname))
-        .map(|host| (host, GATEWAY_PORT))
+        .map(|host| (host, port(&control_plane.spec.network_profile)))
+}
+
+/// What is wrong with the public name: the field, and what it must be.
+pub fn problem_of_public_host(
+    control_plane: &TenantControlPlane,
+) -> Option<(&'static str, String)> {
+    let (host, port) = public_host(control_plane)?;
+    let field = match control_plane.spec.control_plane.ingress {
+        Some(_) => "spec.controlPlane.ingress.hostname",
+        None => "spec.controlPlane.gateway.hostname",
+    };
+    if host.contains('*') {
+        let rule = format!(
+            "{host} is a wildcard, and clients cannot connect to one; write the whole name of this control plane, such as {}",
+            host.replacen('*', &control_plane.name_any(), 1)
+        );
+        return Some((field, rule));
+    }
+    let is_name = host.parse::<IpAddr>().is_err() && HostPort::new(&host, port).is_ok();
+    (!is_name).then(|| {
+        let rule = format!("{host:?} is no DNS name; write one such as shop.k8s.example.com");
+        (field, rule)
+    })
 }
 
 /// The public name of the reverse tunnel's server: that of the API server with its first `.k8s.` exchanged.

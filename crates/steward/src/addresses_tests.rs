@@ -74,6 +74,35 @@ fn an_ingress_is_reached_by_its_name_on_443_or_the_port_it_names() {
     assert_eq!(konnectivity_host("shop.example.com"), "shop.example.com");
 }
 
+fn behind_gateway(hostname: &str, port: u16) -> TenantControlPlane {
+    control_plane_with(json!({
+        "controlPlane": {
+            "service": { "serviceType": "ClusterIP" },
+            "gateway": { "hostname": hostname, "parentRefs": [{ "name": "public" }] },
+        },
+        "networkProfile": { "port": port },
+    }))
+}
+
+#[test]
+fn a_gateway_is_reached_on_the_port_of_the_api_server() {
+    for port in [6443, 8443] {
+        let tcp = behind_gateway("shop.k8s.example.com", port);
+        let found = addresses(&tcp, Some(&balanced(None, None)));
+        let expected = format!("shop.k8s.example.com:{port}");
+        assert_eq!(endpoint_of(&found), expected);
+        assert_eq!(problem_of_public_host(&tcp), None);
+    }
+}
+
+#[test]
+fn nobody_connects_to_a_wildcard() {
+    let (field, rule) = problem_of_public_host(&behind_gateway("*.k8s.example.com", 6443)).unwrap();
+    insta::assert_snapshot!(format!("{field}: {rule}"), @"spec.controlPlane.gateway.hostname: *.k8s.example.com is a wildcard, and clients cannot connect to one; write the whole name of this control plane, such as shop.k8s.example.com");
+    let (_, rule) = problem_of_public_host(&behind_gateway("192.0.2.4", 6443)).unwrap();
+    insta::assert_snapshot!(rule, @r#""192.0.2.4" is no DNS name; write one such as shop.k8s.example.com"#);
+}
+
 #[test]
 fn an_ipv6_address_is_written_in_brackets() {
     let tcp = control_plane_with(json!({ "networkProfile": { "address": "fd00::4" } }));

@@ -14,6 +14,7 @@ pub mod addresses;
 pub mod admission;
 pub mod build;
 pub mod data_store;
+pub mod foreign_routes;
 pub mod kubeconfig_generator;
 pub mod metrics;
 pub mod move_port;

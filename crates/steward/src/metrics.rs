@@ -22,15 +22,6 @@ use serde_json::json;
 
 use crate::secrets::{Content, KeptSecret};
 
-/// The conditions whose times tell how long each stage of a control plane took.
-const STAGES: [&str; 5] = [
-    types::CERTIFICATES_READY,
-    types::DATA_STORE_READY,
-    types::ENDPOINT_READY,
-    types::AVAILABLE,
-    types::TENANT_CONFIGURED,
-];
-
 /// Registers what Steward counts.
 pub fn register(metrics: &Metrics, caches: &Caches) {
     let fleet = Fleet {
@@ -110,29 +101,37 @@ fn information(control_plane: &TenantControlPlane) -> Series {
     (labels, 1)
 }
 
+/// Whether a control plane serves, with its word: 1 if it does, so that an alert needs no labels.
+fn readiness(control_plane: &TenantControlPlane) -> Series {
+    let resources = control_plane
+        .status
+        .as_ref()
+        .and_then(|status| status.kubernetes_resources.as_ref());
+    let version = resources.and_then(|resources| resources.version.as_ref());
+    let word = json!(version.map(|version| version.status).unwrap_or_default());
+    let is_ready = is_ready(control_plane);
+    let mut labels = identity(control_plane);
+    labels.extend([
+        ("status", word.as_str().unwrap_or_default().to_owned()),
+        ("ready", is_ready.to_string()),
+    ]);
+    (labels, i64::from(is_ready))
+}
+
 fn is_ready(control_plane: &TenantControlPlane) -> bool {
     let status = control_plane.status.as_ref();
     status.is_some_and(|status| holds(&status.conditions, types::READY))
 }
 
-/// How many seconds after its creation a control plane passed each stage it has passed.
+/// How many seconds after its creation a control plane first passed each stage it has passed.
 fn stages(control_plane: &TenantControlPlane) -> Vec<Series> {
-    let Some(born) = control_plane.creation_timestamp() else {
-        return Vec::new();
-    };
-    let conditions = control_plane
-        .status
-        .iter()
-        .flat_map(|status| &status.conditions);
-    let passed = conditions.filter(|condition| {
-        condition.status == "True" && STAGES.contains(&condition.type_.as_str())
-    });
+    let status = control_plane.status.iter();
+    let passed = status.flat_map(|status| &status.stages);
     passed
-        .map(|condition| {
+        .map(|stage| {
             let mut labels = identity(control_plane);
-            labels.push(("stage", condition.type_.clone()));
-            let took = condition.last_transition_time.0.duration_since(born.0);
-            (labels, took.as_secs())
+            labels.push(("stage", stage.name.clone()));
+            (labels, stage.seconds)
         })
         .collect()
 }
@@ -149,6 +148,12 @@ impl Fleet {
         )?;
         gauge(
             encoder,
+            "tenant_control_plane_status",
+            "Whether a hosted control plane serves (1) or not (0), and the word for how it is doing.",
+            all.iter().map(|found| readiness(found)),
+        )?;
+        gauge(
+            encoder,
             "tenant_control_planes",
             "Hosted control planes by whether they serve.",
             counts(all.iter().map(|found| is_ready(found))),
@@ -156,7 +161,7 @@ impl Fleet {
         gauge(
             encoder,
             "tenant_control_plane_stage_seconds",
-            "Seconds from the creation of a control plane to the end of a stage, the last time it was reached.",
+            "Seconds from the creation of a control plane to the first time that it passed a stage.",
             all.iter().flat_map(|found| stages(found)),
         )
     }
@@ -338,6 +343,8 @@ mod tests {
             }],
         }))
         .unwrap();
+        let mut desk = control_plane_with(json!({}));
+        desk.metadata.name = Some("desk".to_owned());
         let store = json!({
             "metadata": { "name": "gold" },
             "spec": { "driver": "etcd", "endpoints": ["etcd:2379"] },
@@ -354,10 +361,13 @@ mod tests {
             },
             "data": { "ca.crt": bytes("no certificate") },
         });
-        insta::assert_snapshot!(scraped(vec![json!(shop)], vec![store], vec![broken]), @r#"
+        insta::assert_snapshot!(scraped(vec![json!(desk), json!(shop)], vec![store], vec![broken]), @r#"
         butler_build_info{version="1.2.3"} 1
+        butler_tenant_control_plane_info{namespace="payments",name="desk",kubernetes_version="",datastore_driver="",exposure="LoadBalancer",address="",status="Provisioning"} 1
         butler_tenant_control_plane_info{namespace="payments",name="shop",kubernetes_version="v1.36.3",datastore_driver="etcd",exposure="LoadBalancer",address="192.0.2.4:6443",status="Ready"} 1
-        butler_tenant_control_planes{ready="false"} 0
+        butler_tenant_control_plane_status{namespace="payments",name="desk",status="Provisioning",ready="false"} 0
+        butler_tenant_control_plane_status{namespace="payments",name="shop",status="Ready",ready="true"} 1
+        butler_tenant_control_planes{ready="false"} 1
         butler_tenant_control_planes{ready="true"} 1
         butler_data_stores{ready="false"} 1
         butler_data_stores{ready="true"} 0

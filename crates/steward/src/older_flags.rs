@@ -15,6 +15,8 @@ const LONGEST_DEADLINE: SignedDuration = SignedDuration::from_hours(24 * 365 / 2
 pub enum Subcommand {
     /// Runs the controllers, as `butler steward` does without it.
     Manager,
+    /// Made kubeconfigs for others, which the controllers do now.
+    KubeconfigGenerator,
 }
 
 /// Flags of the older program that do nothing here.
@@ -38,6 +40,29 @@ pub struct OlderFlags {
     /// The webhooks' authority is Steward's own
     #[arg(long, value_name = "FILE", hide = true)]
     pub webhook_ca_path: Option<String>,
+    /// Logs are chosen by environment variables
+    #[command(flatten)]
+    pub logs: LogFlags,
+}
+
+/// Flags by which the older program was told how to log, with and without a value where they had both forms.
+#[derive(Clone, Debug, Default, PartialEq, Eq, clap::Args)]
+pub struct LogFlags {
+    /// An environment variable chooses the format
+    #[arg(long, value_name = "BOOL", hide = true, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub zap_devel: Option<String>,
+    /// An environment variable chooses the format
+    #[arg(long, value_name = "ENCODER", hide = true)]
+    pub zap_encoder: Option<String>,
+    /// An environment variable chooses what is logged
+    #[arg(long, value_name = "LEVEL", hide = true)]
+    pub zap_log_level: Option<String>,
+    /// There are no stack traces
+    #[arg(long, value_name = "LEVEL", hide = true)]
+    pub zap_stacktrace_level: Option<String>,
+    /// There is one format of times
+    #[arg(long, value_name = "ENCODING", hide = true)]
+    pub zap_time_encoding: Option<String>,
 }
 
 impl OlderFlags {
@@ -70,15 +95,48 @@ impl OlderFlags {
                 "Steward makes and renews the authority of its webhooks by itself, and tenants refuse writes by a policy of their own",
             ),
         ];
-        let given = all.into_iter().filter(|(value, ..)| value.is_some());
+        let all = all.into_iter().chain(self.logs.all());
+        let given = all.filter(|(value, ..)| value.is_some());
         given.map(|(_, flag, why)| (flag, why)).collect()
     }
 
-    /// Says of each flag that does nothing why.
+    /// Says of each flag that does nothing why, and what has become of the subcommand.
     pub fn explain(&self) {
+        if self.subcommand == Some(Subcommand::KubeconfigGenerator) {
+            tracing::warn!(
+                "kubeconfigs for others are made by every Steward: this process is one more of its replicas; remove its Deployment"
+            );
+        }
         for (flag, why) in self.without_meaning() {
             tracing::info!(flag, why, "this flag has no meaning here; leave it out");
         }
+    }
+}
+
+impl LogFlags {
+    /// Each flag, and why it does nothing.
+    fn all(&self) -> [(&Option<String>, &'static str, &'static str); 5] {
+        const FORMAT: &str =
+            "the environment variable BUTLER_LOG_FORMAT chooses the format of logs, text or json";
+        [
+            (&self.zap_devel, "--zap-devel", FORMAT),
+            (&self.zap_encoder, "--zap-encoder", FORMAT),
+            (
+                &self.zap_log_level,
+                "--zap-log-level",
+                "the environment variable BUTLER_LOG chooses what is logged, such as debug",
+            ),
+            (
+                &self.zap_stacktrace_level,
+                "--zap-stacktrace-level",
+                "errors are told with their causes, and without stack traces",
+            ),
+            (
+                &self.zap_time_encoding,
+                "--zap-time-encoding",
+                "times are written in one format, RFC 3339",
+            ),
+        ]
     }
 }
 

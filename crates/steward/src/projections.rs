@@ -2,9 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use butler_api::{
-    keys::labels, steward::tenant_control_plane::status::resources::RouteParentState,
-};
+use butler_api::keys::labels;
 use butler_runtime::{
     cache::{Fetch, Projection},
     object::Kind,
@@ -181,75 +179,14 @@ impl Projection for IngressFacts {
     }
 }
 
-/// What the Gateways of a route say.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct RouteFacts {
-    /// Each Gateway, and whether it took the route.
-    pub parents: Vec<RouteParentState>,
-}
-
-/// The route of the Gateway API that passes TLS through.
-pub fn tls_route() -> Kind {
-    Kind {
-        group: "gateway.networking.k8s.io".to_owned(),
-        version: "v1alpha2".to_owned(),
-        kind: "TLSRoute".to_owned(),
-        plural: "tlsroutes".to_owned(),
-        namespaced: true,
-    }
-}
-
-impl Projection for RouteFacts {
-    const LABELS: Option<&'static str> = Some(labels::OWNER_UID);
-    const OPTIONAL: bool = true;
-
-    fn kind() -> Kind {
-        tls_route()
-    }
-
-    fn project(mut object: Value) -> Result<Self, serde_json::Error> {
-        Ok(Self {
-            parents: at(&mut object, "/status/parents")?,
-        })
-    }
-}
-
 /// The part at a JSON pointer; the default if there is none.
-fn at<T: DeserializeOwned + Default>(
+pub(crate) fn at<T: DeserializeOwned + Default>(
     object: &mut Value,
     pointer: &str,
 ) -> Result<T, serde_json::Error> {
     match object.pointer_mut(pointer) {
         Some(part) => serde_json::from_value(part.take()),
         None => Ok(T::default()),
-    }
-}
-
-/// That a route of Traefik exists.
-#[derive(Clone, Copy, Debug)]
-pub struct TraefikRoute;
-
-/// The route of Traefik that passes TLS through.
-pub fn traefik_route() -> Kind {
-    Kind {
-        group: "traefik.io".to_owned(),
-        version: "v1alpha1".to_owned(),
-        kind: "IngressRouteTCP".to_owned(),
-        plural: "ingressroutetcps".to_owned(),
-        namespaced: true,
-    }
-}
-
-impl Projection for TraefikRoute {
-    const LABELS: Option<&'static str> = Some(labels::OWNER_UID);
-    const OPTIONAL: bool = true;
-
-    fn kind() -> Kind {
-        traefik_route()
-    }
-
-    fn project(_: Value) -> Result<Self, serde_json::Error> {
-        Ok(Self)
     }
 }
 

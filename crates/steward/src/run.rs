@@ -287,6 +287,7 @@ mod tests {
     use pretty_assertions::assert_eq;
 
     use super::*;
+    use crate::older_flags::Subcommand;
 
     #[derive(Parser)]
     struct Process {
@@ -343,6 +344,42 @@ mod tests {
                 "--webhook-ca-path",
             ]
         );
+    }
+
+    #[test]
+    fn flags_of_the_older_programs_logs_are_taken_with_and_without_a_value() {
+        let told = |flags: &[&str]| {
+            let told = read(flags).older.without_meaning();
+            told.into_iter().map(|(flag, _)| flag).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            told(&["manager", "--zap-devel", "--leader-elect"]),
+            ["--zap-devel"]
+        );
+        assert_eq!(told(&["--zap-devel=false"]), ["--zap-devel"]);
+        let all = [
+            "--zap-devel=true",
+            "--zap-encoder=json",
+            "--zap-log-level=debug",
+            "--zap-stacktrace-level=error",
+            "--zap-time-encoding=rfc3339",
+        ];
+        assert_eq!(told(&all).len(), all.len());
+    }
+
+    #[test]
+    fn the_process_that_made_kubeconfigs_for_others_is_one_more_steward() {
+        let arguments = read(&[
+            "kubeconfig-generator",
+            "--metrics-bind-address=:8090",
+            "--health-probe-bind-address=:8091",
+            "--leader-elect",
+        ]);
+        assert_eq!(
+            arguments.older.subcommand,
+            Some(Subcommand::KubeconfigGenerator)
+        );
+        assert!(arguments.leader_elect);
     }
 
     #[test]

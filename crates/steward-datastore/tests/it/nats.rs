@@ -49,6 +49,23 @@ async fn a_tenant_has_a_bucket_until_it_is_dropped() {
     bucket.delete("registry.pods.b").await.unwrap();
     assert_eq!(store.count(&tenant).await.unwrap(), 1);
 
+    for _again in 0..2 {
+        store.revoke(&tenant).await.unwrap();
+        assert!(!store.tenant_state(&tenant).await.unwrap().is_complete());
+    }
+    bucket
+        .put("registry.pods.a", "33".into())
+        .await
+        .unwrap_err();
+    bucket
+        .put("registry.pods.c", "11".into())
+        .await
+        .unwrap_err();
+    bucket.delete("registry.pods.a").await.unwrap_err();
+    assert_eq!(store.count(&tenant).await.unwrap(), 1, "the state stays");
+    store.ensure_tenant(&tenant).await.unwrap();
+    bucket.put("registry.pods.a", "3".into()).await.unwrap();
+
     store.revoke(&tenant).await.unwrap();
     for _again in 0..2 {
         store.drop_tenant(&tenant).await.unwrap();
@@ -84,8 +101,10 @@ async fn a_bucket_of_somebody_else_is_neither_taken_nor_deleted() {
         store.ensure_tenant(&tenant).await.unwrap_err().reason(),
         "DataStoreNameTaken"
     );
+    store.revoke(&tenant).await.unwrap();
     store.drop_tenant(&tenant).await.unwrap();
-    assert!(store.tenant_state(&tenant).await.unwrap().schema);
+    let state = store.tenant_state(&tenant).await.unwrap();
+    assert!(state.schema && state.granted, "it is left as it is");
     // One that is on record as the tenant's is taken as it is: older installations left no mark.
     store.ensure_tenant(&established(&tenant)).await.unwrap();
     store.drop_tenant(&established(&tenant)).await.unwrap();

@@ -167,7 +167,7 @@ fn deployment(workbench: Workbench<'_>, addon: &ImageOverride) -> DesiredObject 
     let tag = addon
         .tag
         .as_deref()
-        .unwrap_or_else(|| core_dns_tag(&workbench.facts.version));
+        .unwrap_or_else(|| core_dns_tag(&workbench.facts.serving_version));
     workbench.object::<Deployment>(json!({
         "metadata": {
             "namespace": KUBE_SYSTEM,

@@ -153,7 +153,7 @@ fn kubeconfig(facts: &TenantFacts) -> Value {
 fn daemon_set(workbench: Workbench<'_>, addon: &ImageOverride, checksum: &str) -> DesiredObject {
     let facts = workbench.facts;
     let repository = addon.repository.as_deref().unwrap_or(KUBERNETES_REGISTRY);
-    let version = facts.version.to_string();
+    let version = facts.serving_version.to_string();
     let image = image(repository, NAME, addon.tag.as_deref().unwrap_or(&version));
     workbench.object::<DaemonSet>(json!({
         "metadata": { "namespace": KUBE_SYSTEM, "name": NAME, "labels": { "k8s-app": NAME } },

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::rights::{NODES, group, joining_nodes};
+use super::versions::reads_v1beta4;
 use super::{Workbench, yaml};
 use crate::desired::DesiredObject;
 use crate::facts::{ImageOverride, TenantFacts};
@@ -44,18 +45,14 @@ fn cluster_configuration(facts: &TenantFacts) -> Value {
     } else {
         json!({ "certSANs": facts.certificate_names })
     };
-    json!({
-        "apiVersion": "kubeadm.k8s.io/v1beta4",
+    let configuration = json!({
         "kind": "ClusterConfiguration",
         "apiServer": api_server,
-        "caCertificateValidityPeriod": "87600h0m0s",
-        "certificateValidityPeriod": "8760h0m0s",
         "certificatesDir": CERTIFICATES_DIRECTORY,
         "clusterName": facts.name.as_str(),
         "controlPlaneEndpoint": facts.endpoint.to_string(),
         "controllerManager": {},
-        "dns": facts.core_dns.as_ref().map_or_else(disabled, dns),
-        "encryptionAlgorithm": "RSA-2048",
+        "dns": facts.core_dns.as_ref().map_or_else(|| json!({}), dns),
         "etcd": { "external": { "endpoints": [STORE], "caFile": "", "certFile": "", "keyFile": "" } },
         "imageRepository": facts.image_registry,
         "kubernetesVersion": facts.version.to_string(),
@@ -64,14 +61,35 @@ fn cluster_configuration(facts: &TenantFacts) -> Value {
             "podSubnet": list(&facts.pod_cidrs),
             "serviceSubnet": list(&facts.service_cidrs),
         },
-        "proxy": facts.kube_proxy.as_ref().map_or_else(disabled, |_| json!({})),
         "scheduler": {},
-    })
+    });
+    if reads_v1beta4(&facts.version) {
+        as_v1beta4(configuration, facts)
+    } else {
+        as_v1beta3(configuration)
+    }
 }
 
-/// An addon that `kubeadm` must not install when it upgrades a node.
-fn disabled() -> Value {
-    json!({ "disabled": true })
+/// All that v1beta3 can say is in every configuration. It has no word for an addon that is not wanted.
+fn as_v1beta3(mut configuration: Value) -> Value {
+    configuration["apiVersion"] = "kubeadm.k8s.io/v1beta3".into();
+    configuration
+}
+
+/// What v1beta4 says beyond it.
+fn as_v1beta4(mut configuration: Value, facts: &TenantFacts) -> Value {
+    configuration["apiVersion"] = "kubeadm.k8s.io/v1beta4".into();
+    configuration["caCertificateValidityPeriod"] = "87600h0m0s".into();
+    configuration["certificateValidityPeriod"] = "8760h0m0s".into();
+    configuration["encryptionAlgorithm"] = "RSA-2048".into();
+    // An addon that is not wanted must not be installed by `kubeadm` when it upgrades a node.
+    let disabled = json!({ "disabled": true });
+    if facts.core_dns.is_none() {
+        configuration["dns"] = disabled.clone();
+    }
+    let proxy = facts.kube_proxy.as_ref().map(|_| json!({}));
+    configuration["proxy"] = proxy.unwrap_or(disabled);
+    configuration
 }
 
 fn dns(image: &ImageOverride) -> Value {

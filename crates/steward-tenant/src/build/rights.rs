@@ -6,16 +6,18 @@ use serde_json::{Value, json};
 
 use super::Workbench;
 use crate::desired::DesiredObject;
-use crate::token::DEFAULT_NODE_TOKEN_GROUP;
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 
 /// The group of nodes that have joined.
 pub(crate) const NODES: &str = "system:nodes";
 
+/// The group that tokens of joining nodes belong to, whoever makes them.
+const JOINING_NODES: &str = "system:bootstrappers:kubeadm:default-node-token";
+
 /// Those who join by a bootstrap token.
 pub(crate) fn joining_nodes() -> Value {
-    group(DEFAULT_NODE_TOKEN_GROUP)
+    group(JOINING_NODES)
 }
 
 pub(crate) fn group(name: &str) -> Value {

@@ -9,7 +9,6 @@ use butler_runtime::object::{Kind, ObjectKey};
 use butler_testkit::simulator::{ObjectStore, SimulatedApiServer, for_seeds};
 use futures::FutureExt as _;
 use futures::executor::block_on;
-use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom as _;
@@ -17,9 +16,8 @@ use rand::{RngExt as _, SeedableRng as _};
 use serde_json::{Value, json};
 use steward_tenant::{ImageOverride, KubeProxyFacts, Report, TenantFacts, TenantSide, desired};
 
-use crate::scene::{facts, grant};
+use crate::scene::facts;
 
-const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 /// Passes in the rough.
 const ROUNDS: usize = 8;
 /// Passes after which calm must have made everything right: one, and one more for what had to go first.
@@ -155,7 +153,6 @@ impl World {
                 block_update: yes(),
                 block_deletion: false,
             },
-            tokens: yes().then(|| grant(NOW)).into_iter().collect(),
             frozen: yes() && yes() && yes(),
             ..facts()
         };
@@ -197,12 +194,12 @@ impl World {
             random: Mutex::new(StdRng::seed_from_u64(self.random.random())),
         };
         // What becomes of it is no matter.
-        let _ = block_on(self.side.reconcile(&flaky, &self.facts, NOW));
+        let _ = block_on(self.side.reconcile(&flaky, &self.facts));
     }
 
     fn calm_pass(&mut self) -> Report {
         let api = SimulatedApiServer::direct("steward", Arc::clone(&self.store));
-        block_on(self.side.reconcile(&api, &self.facts, NOW)).unwrap()
+        block_on(self.side.reconcile(&api, &self.facts)).unwrap()
     }
 }
 
@@ -227,7 +224,7 @@ fn whatever_happens_a_tenant_becomes_whole() {
         if !report.applied.is_empty() || !report.deleted.is_empty() || !report.is_complete() {
             return Err(format!("not at rest: {report:#?}"));
         }
-        let mut wanted: Vec<String> = desired(&world.facts, NOW)
+        let mut wanted: Vec<String> = desired(&world.facts)
             .objects
             .iter()
             .map(|object| object.id().to_string())

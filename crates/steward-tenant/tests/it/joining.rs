@@ -9,11 +9,10 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{Api, Patch, PatchParams};
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
-use steward_tenant::{BootstrapToken, signature};
 use tokio::process::Command;
 use x509_parser::pem::parse_x509_pem;
 
-use crate::scene::{PATIENCE, TOKEN, Tenant, program};
+use crate::scene::{PATIENCE, Tenant, program};
 
 /// `kubeadm join`, up to what would change this machine.
 async fn join(tenant: &Tenant, directory: &Path, token: &str) -> Output {
@@ -59,48 +58,8 @@ fn words(output: &Output) -> String {
     format!("{}\n{}", text(&output.stdout), text(&output.stderr))
 }
 
-#[tokio::test]
-async fn kubeadm_joins_with_our_token() {
-    let mut tenant = Tenant::start(Controllers::None).await;
-    let directory = tempfile::tempdir().unwrap();
-    // Without kube-proxy there is no configuration of it to read, which must not keep anybody out.
-    for with_kube_proxy in [true, false] {
-        if !with_kube_proxy {
-            tenant.facts.kube_proxy = None;
-        }
-        tenant.furnish().await;
-        let output = join(&tenant, directory.path(), TOKEN).await;
-        assert!(output.status.success(), "{}", words(&output));
-        let kubelet = std::fs::read_to_string(directory.path().join("config.yaml")).unwrap();
-        assert!(kubelet.contains("10.96.0.10"), "{kubelet}");
-    }
-}
-
-#[tokio::test]
-async fn kubeadm_does_not_join_what_the_token_has_not_signed() {
-    let mut tenant = Tenant::start(Controllers::None).await;
-    tenant.furnish().await;
-    let directory = tempfile::tempdir().unwrap();
-    let api: Api<ConfigMap> = Api::namespaced(tenant.server.client(), "kube-public");
-    let token: BootstrapToken = TOKEN.parse().unwrap();
-    let other = signature::sign("another cluster", &token);
-    let patch = Patch::Merge(json!({ "data": { "jws-kubeconfig-abcdef": other } }));
-    api.patch("cluster-info", &PatchParams::default(), &patch)
-        .await
-        .unwrap();
-    let output = join(&tenant, directory.path(), TOKEN).await;
-    assert!(!output.status.success(), "{}", words(&output));
-    assert!(words(&output).contains("JWS"), "{}", words(&output));
-    // Put right, it joins.
-    tenant.reconcile().await;
-    let output = join(&tenant, directory.path(), TOKEN).await;
-    assert!(output.status.success(), "{}", words(&output));
-}
-
-#[tokio::test]
-async fn the_controller_manager_signs_as_we_do() {
-    let mut tenant = Tenant::start(Controllers::None).await;
-    tenant.furnish().await;
+/// A token of kubeadm, once the tenant's controller manager has signed for it: both run beside what is tested.
+async fn signed_token(tenant: &mut Tenant) -> String {
     let controllers = "bootstrap-signer-controller,token-cleaner-controller";
     let arguments = [
         format!("--kubeconfig={}", tenant.server.kubeconfig().display()),
@@ -113,36 +72,79 @@ async fn the_controller_manager_signs_as_we_do() {
         .server
         .run("kube-controller-manager", &path, &arguments)
         .unwrap();
-
-    let theirs = "fedcba.fedcba9876543210";
     let created = Command::new(program(Component::Kubeadm).await)
-        .args(["token", "create", theirs, "--kubeconfig"])
+        .args(["token", "create", "--kubeconfig"])
         .arg(tenant.server.kubeconfig())
         .output()
         .await
         .unwrap();
     assert!(created.status.success(), "{}", words(&created));
+    let token = String::from_utf8(created.stdout).unwrap().trim().to_owned();
+    until_signed(tenant, &key(&token), |_| true).await;
+    token
+}
+
+/// Under which key the cluster information is signed for a token.
+fn key(token: &str) -> String {
+    let (identifier, _) = token.split_once('.').unwrap();
+    format!("jws-kubeconfig-{identifier}")
+}
+
+/// Waits for a signature.
+async fn until_signed(tenant: &Tenant, key: &str, is_it: impl Fn(&str) -> bool) -> String {
     let api: Api<ConfigMap> = Api::namespaced(tenant.server.client(), "kube-public");
-    let signed = eventually(
-        &api,
-        "cluster-info",
-        "is signed for the other token",
-        PATIENCE,
-        |found| {
-            found
-                .and_then(|map| map.data.as_ref())
-                .is_some_and(|data| data.contains_key("jws-kubeconfig-fedcba"))
-        },
-    )
+    let what = "is signed for the token";
+    let signed = eventually(&api, "cluster-info", what, PATIENCE, |found| {
+        let data = found.and_then(|map| map.data.as_ref());
+        let signature = data.and_then(|data| data.get(key));
+        signature.is_some_and(|signature| is_it(signature))
+    })
     .await;
-    let data = signed.data.unwrap();
-    for token in [TOKEN, theirs] {
-        let token: BootstrapToken = token.parse().unwrap();
-        let key = format!("{}{}", signature::KEY_PREFIX, token.id());
-        assert_eq!(data[&key], signature::sign(&data["kubeconfig"], &token));
-    }
+    signed.data.unwrap()[key].clone()
+}
+
+#[tokio::test]
+async fn kubeadm_joins_with_a_token_that_the_controller_manager_signs_for() {
+    let mut tenant = Tenant::start(Controllers::None).await;
+    tenant.furnish().await;
+    let token = signed_token(&mut tenant).await;
     tenant.assert_at_rest("beside the controller manager").await;
     let directory = tempfile::tempdir().unwrap();
-    let output = join(&tenant, directory.path(), theirs).await;
+    // Without kube-proxy there is no configuration of it to read, which must not keep anybody out.
+    for with_kube_proxy in [true, false] {
+        if !with_kube_proxy {
+            tenant.facts.kube_proxy = None;
+            tenant.furnish().await;
+        }
+        let output = join(&tenant, directory.path(), &token).await;
+        assert!(output.status.success(), "{}", words(&output));
+        let kubelet = std::fs::read_to_string(directory.path().join("config.yaml")).unwrap();
+        assert!(kubelet.contains("10.96.0.10"), "{kubelet}");
+    }
+}
+
+#[tokio::test]
+async fn kubeadm_joins_again_when_somebody_has_led_nodes_astray() {
+    let mut tenant = Tenant::start(Controllers::None).await;
+    tenant.furnish().await;
+    let token = signed_token(&mut tenant).await;
+    let key = key(&token);
+    let before = until_signed(&tenant, &key, |_| true).await;
+
+    // Somebody sends nodes elsewhere, and the controller manager signs that too.
+    let api: Api<ConfigMap> = Api::namespaced(tenant.server.client(), "kube-public");
+    let patch = Patch::Merge(json!({ "data": { "kubeconfig": "apiVersion: v1\nkind: Config\n" } }));
+    api.patch("cluster-info", &PatchParams::default(), &patch)
+        .await
+        .unwrap();
+    until_signed(&tenant, &key, |signature| signature != before).await;
+    let directory = tempfile::tempdir().unwrap();
+    let output = join(&tenant, directory.path(), &token).await;
+    assert!(!output.status.success(), "{}", words(&output));
+
+    // Put right, it is signed as before, and nodes join.
+    tenant.reconcile().await;
+    until_signed(&tenant, &key, |signature| signature == before).await;
+    let output = join(&tenant, directory.path(), &token).await;
     assert!(output.status.success(), "{}", words(&output));
 }

@@ -4,9 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use butler_assets::Component;
-use jiff::Timestamp;
 use serde_json::{Value, json};
-use steward_tenant::{TenantFacts, desired};
+use steward_tenant::desired;
 use tokio::process::Command;
 
 use crate::scene::{facts, program};
@@ -54,11 +53,7 @@ async fn what_differs_from_kubeadm_is_meant() {
     );
     let theirs = printed_objects(&printed);
 
-    let facts = TenantFacts {
-        tokens: vec![crate::scene::grant(Timestamp::UNIX_EPOCH)],
-        ..facts()
-    };
-    let ours: Objects = desired(&facts, Timestamp::UNIX_EPOCH)
+    let ours: Objects = desired(&facts())
         .objects
         .iter()
         .map(|object| entry(object.manifest.body.clone()))

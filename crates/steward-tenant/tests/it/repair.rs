@@ -3,7 +3,7 @@
 use butler_runtime::conditions::Answer;
 use butler_testkit::Controllers;
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
-use k8s_openapi::api::core::v1::{ConfigMap, Secret, Service};
+use k8s_openapi::api::core::v1::{ConfigMap, Service};
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
 use pretty_assertions::assert_eq;
@@ -47,7 +47,7 @@ async fn a_tenant_is_furnished_once_and_rests() {
     let (_, requests) = tenant.reconcile().await;
     assert_eq!(
         requests.count(),
-        15,
+        14,
         "one list for each kind and place:\n{requests}"
     );
 }
@@ -61,7 +61,6 @@ async fn what_is_changed_or_deleted_is_put_right() {
     let daemon_sets: Api<DaemonSet> = Api::namespaced(user.clone(), "kube-system");
     let roles: Api<ClusterRole> = Api::all(user.clone());
     let bindings: Api<ClusterRoleBinding> = Api::all(user.clone());
-    let secrets: Api<Secret> = Api::namespaced(user.clone(), "kube-system");
 
     merge(
         &config_maps,
@@ -78,10 +77,6 @@ async fn what_is_changed_or_deleted_is_put_right() {
     merge(&roles, "kubeadm:get-nodes", json!({ "rules": [] })).await;
     let gone = DeleteParams::default();
     daemon_sets.delete("kube-proxy", &gone).await.unwrap();
-    secrets
-        .delete("bootstrap-token-abcdef", &gone)
-        .await
-        .unwrap();
     // What cannot be changed back must be made anew.
     let mut binding = bindings.get("kubeadm:cluster-admins").await.unwrap();
     bindings
@@ -107,7 +102,6 @@ async fn what_is_changed_or_deleted_is_put_right() {
             "ConfigMap kube-system/coredns",
             "ConfigMap kube-system/kubelet-config",
             "DaemonSet kube-system/kube-proxy",
-            "Secret kube-system/bootstrap-token-abcdef",
         ]
     );
     assert!(report.is_complete(), "{:#?}", report.parts);
@@ -172,9 +166,8 @@ async fn what_others_set_or_made_stays() {
 
     // Switched off, ours go and theirs stay.
     tenant.facts.core_dns = None;
-    tenant.facts.tokens.clear();
     let (report, _) = tenant.reconcile().await;
-    assert_eq!(report.deleted.len(), 7, "{:?}", report.deleted);
+    assert_eq!(report.deleted.len(), 6, "{:?}", report.deleted);
     assert!(deployments.get_opt("coredns").await.unwrap().is_none());
     for name in ["copy", "agent"] {
         assert!(

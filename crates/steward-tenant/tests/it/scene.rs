@@ -9,9 +9,8 @@ use butler_runtime::failure::Class;
 use butler_runtime::kube_api_server::KubeApiServer;
 use butler_testkit::audit::Requests;
 use butler_testkit::{ApiServer, Controllers, Identity, Options};
-use jiff::{SignedDuration, Timestamp};
 use steward_tenant::{
-    ImageOverride, KubeProxyFacts, Report, SUPER_ADMINISTRATOR, TenantFacts, TenantSide, TokenGrant,
+    ImageOverride, KubeProxyFacts, Report, SUPER_ADMINISTRATOR, TenantFacts, TenantSide,
 };
 use tokio::sync::{Mutex, MutexGuard};
 
@@ -19,8 +18,6 @@ use tokio::sync::{Mutex, MutexGuard};
 pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 /// The user agent of what is tested.
 const USER_AGENT: &str = "steward-tenant";
-/// A token that everybody may know.
-pub(crate) const TOKEN: &str = "abcdef.0123456789abcdef";
 
 /// One server at a time: each takes a third of a small machine.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::const_new(());
@@ -30,6 +27,7 @@ pub(crate) fn facts() -> TenantFacts {
     TenantFacts {
         name: "blue".parse().unwrap(),
         version: "v1.36.3".parse().unwrap(),
+        serving_version: "v1.36.3".parse().unwrap(),
         endpoint: "10.40.0.200:6443".parse().unwrap(),
         service_cidrs: vec!["10.96.0.0/16".parse().unwrap()],
         pod_cidrs: vec!["10.244.0.0/16".parse().unwrap()],
@@ -46,14 +44,7 @@ pub(crate) fn facts() -> TenantFacts {
         tcp_proxy: Vec::new(),
         write_permissions: serde_json::from_str("{}").unwrap(),
         frozen: false,
-        tokens: Vec::new(),
     }
-}
-
-/// A token to join nodes with, for a day from then.
-pub(crate) fn grant(now: Timestamp) -> TokenGrant {
-    let tomorrow = now + SignedDuration::from_hours(24);
-    TokenGrant::for_nodes(TOKEN.parse().unwrap(), tomorrow)
 }
 
 /// The path of a program.
@@ -67,7 +58,6 @@ pub(crate) async fn program(component: Component) -> PathBuf {
 pub(crate) struct Tenant {
     pub(crate) server: ApiServer,
     pub(crate) facts: TenantFacts,
-    pub(crate) now: Timestamp,
     side: TenantSide,
     _turn: MutexGuard<'static, ()>,
 }
@@ -87,17 +77,14 @@ impl Tenant {
             ..Options::default()
         });
         let server = server.await.unwrap();
-        let now = Timestamp::now();
         let facts = TenantFacts {
             endpoint: server.url().trim_start_matches("https://").parse().unwrap(),
             authority_pem: server.authority_pem().to_owned(),
-            tokens: vec![grant(now)],
             ..facts
         };
         Self {
             server,
             facts,
-            now,
             side: TenantSide::new(),
             _turn: turn,
         }
@@ -117,7 +104,7 @@ impl Tenant {
 
     pub(crate) async fn try_reconcile(&mut self) -> Result<Report, ApiError> {
         let api = KubeApiServer::new(self.steward());
-        self.side.reconcile(&api, &self.facts, self.now).await
+        self.side.reconcile(&api, &self.facts).await
     }
 
     /// One pass, which must reach its end; its requests.

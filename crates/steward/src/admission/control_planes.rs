@@ -5,7 +5,6 @@ use std::{collections::BTreeSet, sync::Arc};
 use butler_api::{
     net::parse_address,
     steward::{data_store::DataStore, tenant_control_plane::TenantControlPlane},
-    version::rules,
 };
 use butler_runtime::{
     admission::{Denial, Review, Validate, Verdict, Warning},
@@ -15,9 +14,9 @@ use butler_runtime::{
 use kube::ResourceExt;
 use serde_json::json;
 
-use super::pods;
+use super::{pods, versions};
 use crate::{
-    addresses::{networks, public_host},
+    addresses::{networks, problem_of_public_host, public_host},
     settings::Settings,
     tenant_control_plane::{overrides_of, touches, watched_stores},
 };
@@ -124,7 +123,7 @@ impl Validate<TenantControlPlane> for ControlPlaneRules {
         denials.extend(overrides(control_plane, review.old));
         denials.extend(dns(control_plane));
         denials.extend(exposure(control_plane));
-        denials.extend(pods::check(control_plane));
+        denials.extend(pods::check(control_plane, &self.settings));
         denials.extend(self.rival(control_plane));
         if denials.is_empty() {
             Ok(self.missing_stores(control_plane))
@@ -162,15 +161,11 @@ fn installed(control_plane: &TenantControlPlane) -> Option<String> {
         .clone()
 }
 
-/// Both what was asked for last and what runs must be able to become the new version.
 fn version(control_plane: &TenantControlPlane, old: Option<&TenantControlPlane>) -> Option<Denial> {
     let wanted = &control_plane.spec.kubernetes.version;
     let asked = old.map(|old| old.spec.kubernetes.version.clone());
     let running = old.and_then(installed);
-    let checks = [asked.clone(), running.or(asked)];
-    let refused = checks
-        .into_iter()
-        .find_map(|from| rules::check(from.as_deref(), wanted).err());
+    let refused = versions::refusal(wanted, asked.as_deref(), running.as_deref());
     refused.map(|refusal| Denial::new("spec.kubernetes.version", refusal.to_string()))
 }
 
@@ -243,6 +238,8 @@ fn exposure(control_plane: &TenantControlPlane) -> Vec<Denial> {
             "required: control planes are told apart by it",
         ));
     }
+    let unfit = problem_of_public_host(control_plane);
+    denials.extend(unfit.map(|(field, rule)| Denial::new(field, rule)));
     if wished
         .gateway
         .as_ref()

@@ -124,9 +124,12 @@ fn what_would_take_the_place_of_our_own_is_refused() {
             None,
         ),
         verdict(
-            &with_pods(json!({ "additionalVolumeMounts": { "apiServer": [
-                { "name": "a", "mountPath": "/logs" }, { "name": "b", "mountPath": "/logs" },
-            ] } })),
+            &with_pods(json!({
+                "additionalVolumes": [{ "name": "a", "emptyDir": {} }, { "name": "b", "emptyDir": {} }],
+                "additionalVolumeMounts": { "apiServer": [
+                    { "name": "a", "mountPath": "/logs" }, { "name": "b", "mountPath": "/logs" },
+                ] },
+            })),
             None,
         ),
         verdict(
@@ -156,6 +159,92 @@ fn what_would_take_the_place_of_our_own_is_refused() {
 }
 
 #[test]
+fn pods_that_could_never_start_are_refused() {
+    let told = [
+        json!({ "additionalContainers": [{ "name": "audit" }] }),
+        json!({ "additionalInitContainers": [
+            { "name": "wait", "image": "x", "resources": { "claims": [{ "name": "gpu" }] } },
+        ] }),
+        json!({ "additionalContainers": [{
+            "name": "audit", "image": "x", "volumeMounts": [{ "name": "logs", "mountPath": "/logs" }],
+            "volumeDevices": [{ "name": "disk", "devicePath": "/dev/disk" }],
+        }] }),
+        json!({ "additionalVolumeMounts": { "scheduler": [{ "name": "logs", "mountPath": "/logs" }] } }),
+        // Without a tunnel there are no volumes of one.
+        json!({ "additionalVolumeMounts": { "apiServer": [{ "name": "konnectivity-uds", "mountPath": "/a" }] } }),
+        json!({ "resources": { "apiServer": { "claims": [{ "name": "gpu" }] } } }),
+    ]
+    .map(|parts| verdict(&with_pods(parts), None));
+    insta::assert_snapshot!(told.join("\n"), @"
+    spec.controlPlane.deployment.additionalContainers: audit has no image; name one
+    spec.controlPlane.deployment.additionalInitContainers: wait: a container uses claims of its pod, and these pods have none; leave the claims out, and ask for devices by requests and limits
+    spec.controlPlane.deployment.additionalContainers: the volume disk does not exist; add it to additionalVolumes
+    spec.controlPlane.deployment.additionalContainers: the volume logs does not exist; add it to additionalVolumes
+    spec.controlPlane.deployment.additionalVolumeMounts.scheduler: the volume logs does not exist; add it to additionalVolumes
+    spec.controlPlane.deployment.additionalVolumeMounts.apiServer: the volume konnectivity-uds does not exist; add it to additionalVolumes
+    spec.controlPlane.deployment.resources.apiServer.claims: a container uses claims of its pod, and these pods have none; leave the claims out, and ask for devices by requests and limits
+    ");
+    let proxied = json!({ "addons": {
+        "konnectivity": { "server": { "port": 8132, "resources": { "claims": [{ "name": "gpu" }] } } },
+        "tcpProxy": { "resources": { "claims": [{ "name": "gpu" }] } },
+    } });
+    insta::assert_snapshot!(verdict(&control_plane_with(proxied), None), @"
+    spec.addons.konnectivity.server.resources.claims: a container uses claims of its pod, and these pods have none; leave the claims out, and ask for devices by requests and limits
+    spec.addons.tcpProxy.resources.claims: a container uses claims of its pod, and these pods have none; leave the claims out, and ask for devices by requests and limits
+    ");
+}
+
+#[test]
+fn where_components_have_their_own_files_nobody_else_mounts() {
+    let at = |path: &str| {
+        with_pods(json!({
+            "additionalVolumes": [{ "name": "more", "emptyDir": {} }],
+            "additionalVolumeMounts": { "apiServer": [{ "name": "more", "mountPath": path }] },
+        }))
+    };
+    for path in [
+        "/",
+        "/etc/kubernetes",
+        "/etc/kubernetes/",
+        "/etc//kubernetes/./pki",
+        "/etc/kubernetes/pki/more",
+        "/etc/kubernetes/scheduler.conf",
+        "/etc/kubernetes/controller-manager.conf",
+        "/etc/kubernetes/konnectivity-server.conf",
+        "/etc/kubernetes/konnectivity/configurations",
+        "/etc/konnectivity/pki",
+        "/etc/ca-certificates",
+        "/usr/share/ca-certificates/ours",
+        "/usr/local/share/ca-certificates",
+        "/uds",
+        "/run/konnectivity",
+        "/run/butler-tunnel",
+    ] {
+        let told = verdict(&at(path), None);
+        assert!(
+            told.contains("is where the component's own files are"),
+            "{path}: {told}"
+        );
+    }
+    for path in [
+        "/etc/kubernetes/audit",
+        "/etc/kubernetes/pki-of-ours",
+        "/var/log",
+    ] {
+        assert_eq!(verdict(&at(path), None), "fine", "{path}");
+    }
+}
+
+#[test]
+fn our_own_volumes_may_be_read_by_what_is_added() {
+    let reading = with_pods(json!({ "additionalContainers": [{
+        "name": "audit", "image": "x",
+        "volumeMounts": [{ "name": "etc-kubernetes-pki", "mountPath": "/etc/kubernetes/pki" }],
+    }] }));
+    assert_eq!(verdict(&reading, None), "fine");
+}
+
+#[test]
 fn what_cannot_work_is_refused_with_the_field() {
     let told = [
         verdict(
@@ -175,6 +264,13 @@ fn what_cannot_work_is_refused_with_the_field() {
             None,
         ),
         verdict(
+            &control_plane_with(json!({ "controlPlane": {
+                "service": { "serviceType": "ClusterIP" },
+                "gateway": { "hostname": "*.k8s.example.com", "parentRefs": [{ "name": "public" }] },
+            } })),
+            None,
+        ),
+        verdict(
             &control_plane_with(json!({ "dataStoreOverrides": [
                 { "resource": "events", "dataStore": "a" }, { "resource": "events", "dataStore": "b" },
             ] })),
@@ -186,6 +282,7 @@ fn what_cannot_work_is_refused_with_the_field() {
     spec.networkProfile.serviceCidr: must be a CIDR without bits beyond its prefix, such as 10.96.0.0/16, or one of each family
     spec.controlPlane.gateway.hostname: required: control planes are told apart by it
     spec.controlPlane.gateway.parentRefs: required: name at least one Gateway
+    spec.controlPlane.gateway.hostname: *.k8s.example.com is a wildcard, and clients cannot connect to one; write the whole name of this control plane, such as shop.k8s.example.com
     spec.dataStoreOverrides: "events" is no resource; write <group>/<resource>, such as /events
     spec.dataStoreOverrides: "events" is no resource; write <group>/<resource>, such as /events
     spec.dataStoreOverrides: events is named twice; name one store for it

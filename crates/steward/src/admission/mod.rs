@@ -3,20 +3,30 @@
 //! A reviewer decides from the request and from caches, and refuses only what would be wrong even if a cache lagged behind:
 //! that something is not there *yet* is a warning. What slips through is held by the controllers.
 
+mod cluster_api;
 mod control_planes;
 mod data_stores;
 mod defaults;
 mod pods;
+mod secrets;
+mod versions;
 
 use std::sync::Arc;
 
-use butler_api::steward::{data_store::DataStore, tenant_control_plane::TenantControlPlane};
+use butler_api::{
+    cluster_api::steward_control_plane::StewardControlPlane,
+    steward::{data_store::DataStore, tenant_control_plane::TenantControlPlane},
+};
 use butler_runtime::{admission::Webhooks, cache::Caches};
+use k8s_openapi::api::core::v1::Secret;
+use kube::core::PartialObjectMeta;
 
 use crate::settings::Settings;
+use cluster_api::ClusterApiRules;
 use control_planes::ControlPlaneRules;
 use data_stores::DataStoreRules;
 use defaults::Defaults;
+use secrets::SecretRules;
 
 /// The reviewers of Steward.
 pub fn webhooks(caches: &Arc<Caches>, settings: &Settings) -> Webhooks {
@@ -24,4 +34,6 @@ pub fn webhooks(caches: &Arc<Caches>, settings: &Settings) -> Webhooks {
         .defaulting::<TenantControlPlane, _>(Defaults::new(settings))
         .validating::<TenantControlPlane, _>(ControlPlaneRules::new(caches, settings))
         .validating::<DataStore, _>(DataStoreRules::new(caches, settings))
+        .validating::<StewardControlPlane, _>(ClusterApiRules)
+        .validating::<PartialObjectMeta<Secret>, _>(SecretRules::new(caches, settings))
 }

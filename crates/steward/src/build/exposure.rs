@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 use super::{API_SERVER, KONNECTIVITY_SERVER};
 use crate::{
     addresses::{konnectivity_host, public_host},
+    foreign_routes::{TlsRouteVersion, traefik_route},
     names::Names,
-    projections::{tls_route, traefik_route},
     tunnel::has_a_name_of_its_own,
 };
 
@@ -109,8 +109,12 @@ pub fn traefik(control_plane: &TenantControlPlane, names: &Names) -> Option<Mani
     Some(Manifest::new(traefik_route(), body))
 }
 
-/// The routes of the Gateway API: one for the API server, one for agents of the reverse tunnel.
-pub fn routes(control_plane: &TenantControlPlane, names: &Names) -> Vec<Manifest> {
+/// The routes of the Gateway API in the version that the cluster serves: one for the API server, one for agents of the reverse tunnel.
+pub fn routes(
+    control_plane: &TenantControlPlane,
+    names: &Names,
+    version: TlsRouteVersion,
+) -> Vec<Manifest> {
     let spec = &control_plane.spec;
     let (Some(gateway), Some((host, _))) = (
         spec.control_plane.gateway.as_ref(),
@@ -140,7 +144,7 @@ pub fn routes(control_plane: &TenantControlPlane, names: &Names) -> Vec<Manifest
                 "rules": [{ "backendRefs": [backend] }],
             },
         });
-        Manifest::new(tls_route(), body)
+        Manifest::new(version.kind(), body)
     };
     let mut routes = vec![route(
         names.name(),
@@ -292,7 +296,7 @@ mod tests {
             },
             "addons": { "konnectivity": {} },
         }));
-        let routes = routes(&tcp, &Names::of(&tcp));
+        let routes = routes(&tcp, &Names::of(&tcp), TlsRouteVersion::V1);
         let specs: Vec<_> = routes
             .iter()
             .map(|route| (&route.key.name, &route.body["spec"]))
@@ -340,6 +344,6 @@ mod tests {
         let tcp = behind(json!({}));
         let names = Names::of(&tcp);
         assert_eq!(ingress(&tcp, &names), None);
-        assert!(routes(&tcp, &names).is_empty());
+        assert!(routes(&tcp, &names, TlsRouteVersion::V1).is_empty());
     }
 }

@@ -25,7 +25,9 @@ pub use egress::egress_configuration;
 pub use exposure::{ingress, routes, traefik};
 pub use features::shortfalls;
 pub(crate) use pods::merge_arguments;
-pub use pods::{api_server_image, deployment, mounted, reserved_volumes};
+pub use pods::{
+    api_server_image, deployment, mounted, reserved_paths, reserved_volumes, standing_volumes,
+};
 pub use service::service;
 
 /// The name of the API server's container and of its port.

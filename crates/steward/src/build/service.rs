@@ -13,8 +13,14 @@ use crate::names::Names;
 
 const COMPONENT: &str = "service";
 
-/// The Service in front of a control plane.
-pub fn service(control_plane: &TenantControlPlane, names: &Names) -> Manifest {
+/// The Service in front of a control plane. While nobody has ever served (`is_first_start`), it leads to pods that are not known to be
+/// ready as well: there is nobody better, and an API server that serves is reached at once, not when kubelet, the API server and
+/// kube-proxy have passed on that it does.
+pub fn service(
+    control_plane: &TenantControlPlane,
+    names: &Names,
+    is_first_start: bool,
+) -> Manifest {
     let wished = &control_plane.spec.control_plane.service;
     let profile = &control_plane.spec.network_profile;
     let address = profile
@@ -27,6 +33,9 @@ pub fn service(control_plane: &TenantControlPlane, names: &Names) -> Manifest {
         "selector": names.selector(),
         "ports": ports(control_plane),
     });
+    if is_first_start {
+        spec["publishNotReadyAddresses"] = true.into();
+    }
     match wished.service_type {
         ServiceType::LoadBalancer => {
             if let Some(class) = &profile.load_balancer_class {
@@ -88,7 +97,7 @@ mod tests {
     use crate::testing::{control_plane, control_plane_with};
 
     fn body(control_plane: &TenantControlPlane) -> Value {
-        service(control_plane, &Names::of(control_plane)).body
+        service(control_plane, &Names::of(control_plane), false).body
     }
 
     #[test]

@@ -25,7 +25,7 @@ use butler_runtime::{
     failure::Failure,
     object::ObjectKey,
     plan::Plan,
-    reconciler::{Context, Reconciler, Sources},
+    reconciler::{Context, Needs, Reconciler, Sources},
 };
 use jiff::Timestamp;
 use kube::ResourceExt;
@@ -121,6 +121,11 @@ impl Reconciler for KubeconfigGeneratorReconciler {
         now: Timestamp,
     ) -> Plan<KubeconfigGeneratorStatus, Effect> {
         plan::plan(generator, world, now)
+    }
+
+    /// Each is about another Secret.
+    fn needs(&self, _: &Effect) -> Needs {
+        Needs::Nothing
     }
 
     async fn perform(

@@ -19,7 +19,7 @@ use super::{
     observe::{Target, World},
     ownership,
 };
-use crate::secrets::{Borrower, Content, Guard, Loan, Pair, Seen, check_loan};
+use crate::secrets::{Borrower, Content, Guard, KeptSecret, Loan, Pair, Seen, check_loan};
 
 /// How often a Secret that is somebody else's is looked at again: without our label, nothing tells when it goes.
 const TAKEN_PERIOD: SignedDuration = SignedDuration::from_mins(15);
@@ -170,13 +170,19 @@ fn judge(target: &Target, generator: &str, now: Timestamp) -> Judgement {
         guard: target.secret.as_ref().map_or(Guard::Absent, Guard::from),
         at: now,
     };
-    match check(target, borrower, authority, now) {
-        Ok(loan) if now < loan.renewal => Judgement::Good(loan),
-        Ok(loan) => {
-            let reason = format!("is due for renewal: it expires at {}", loan.end);
-            Judgement::Renew(loan, make(reason))
+    let due = |loan: &Loan| format!("is due for renewal: it expires at {}", loan.end);
+    let paused = target.secret.as_ref().filter(|seen| seen.value.is_paused);
+    match (check(target, borrower, authority, now), paused) {
+        (Ok(loan), _) if now < loan.renewal => Judgement::Good(loan),
+        (found, Some(seen)) => {
+            let why = found.map_or_else(|reason| reason, |loan| due(&loan));
+            Judgement::Impossible(KeptSecret::told_paused(&seen.facts.key, &why))
         }
-        Err(reason) => Judgement::Make(make(reason)),
+        (Ok(loan), None) => {
+            let effect = make(due(&loan));
+            Judgement::Renew(loan, effect)
+        }
+        (Err(reason), None) => Judgement::Make(make(reason)),
     }
 }
 

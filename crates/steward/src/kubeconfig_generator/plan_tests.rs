@@ -11,10 +11,7 @@ use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::{
-    secrets::KeptSecret,
-    testing::{now, told},
-};
+use crate::testing::{now, told};
 
 const SERVER: &str = "https://shop.payments.svc:6443";
 const TEN_MINUTES: SignedDuration = SignedDuration::from_mins(10);
@@ -167,6 +164,24 @@ fn a_selected_control_plane_without_a_kubeconfig_gets_one() {
         panic!("{:?}", plan.effects);
     };
     assert_eq!((reason.as_str(), guard), ("is missing", &Guard::Absent));
+}
+
+#[test]
+fn a_paused_kubeconfig_is_not_made_anew_and_that_is_told() {
+    let authority = authority();
+    let paused = Target {
+        secret: Some(seen(
+            "shop-monitoring",
+            labels_of("monitoring", "shop"),
+            json!({ annotations::STEWARD_PAUSED: "" }),
+            kubeconfig(&authority, TEN_MINUTES),
+        )),
+        ..target_of(&authority)
+    };
+    let due = plan(&generator(), &world(vec![paused]), later(9));
+    assert_eq!(made(&due), [""; 0]);
+    insta::assert_snapshot!(errors(&due).join("\n"), @"payments/shop: the Secret payments/shop-monitoring is due for renewal: it expires at 2026-01-01T00:10:00Z, and stays as it is: it is paused; remove its annotation steward.butlerlabs.dev/paused to have it made anew");
+    assert_eq!(due.next, Next::AwaitChange, "nothing changes by itself");
 }
 
 #[test]

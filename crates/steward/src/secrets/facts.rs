@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt::Write as _, sync::Arc};
 
-use butler_api::keys::{annotations, labels, values};
+use butler_api::keys::{annotations, finalizers, labels, values};
 use butler_runtime::{
     cache::{Cached, Projection},
     object::{Kind, ObjectKey},
@@ -41,6 +41,10 @@ pub struct KeptSecret {
     pub written: Option<String>,
     /// Whether somebody asks for new content.
     pub rotate: bool,
+    /// Whether somebody asks to leave it as it is.
+    pub is_paused: bool,
+    /// Whether an older release left its finalizer on it, which nobody else takes off.
+    pub is_held: bool,
     /// How far its authority is replaced, if it holds one.
     pub rotation: RotationFacts,
     /// Fingerprint of what was set up in the data store with it.
@@ -50,6 +54,14 @@ pub struct KeptSecret {
 }
 
 impl KeptSecret {
+    /// What is said of a Secret that somebody paused, and that would be written otherwise.
+    pub(crate) fn told_paused(key: &ObjectKey, why: &str) -> String {
+        format!(
+            "the Secret {key} {why}, and stays as it is: it is paused; remove its annotation {} to have it made anew",
+            annotations::STEWARD_PAUSED
+        )
+    }
+
     /// Whether we made it, so that we may make it anew.
     pub fn is_ours(&self) -> bool {
         self.written.is_some()
@@ -160,6 +172,7 @@ impl Projection for KeptSecret {
         let data = secret.data.unwrap_or_default();
         let found = secret.metadata.labels.unwrap_or_default();
         let notes = secret.metadata.annotations.unwrap_or_default();
+        let mut held_by = secret.metadata.finalizers.iter().flatten();
         let label = |key: &str| found.get(key).cloned();
         let role = label(labels::STEWARD_COMPONENT).and_then(|text| SecretRole::of_label(&text));
         let lifecycle = label(labels::STEWARD_CERTIFICATE_LIFECYCLE);
@@ -177,6 +190,8 @@ impl Projection for KeptSecret {
             rotate: notes
                 .get(annotations::STEWARD_ROTATE)
                 .is_some_and(String::is_empty),
+            is_paused: notes.contains_key(annotations::STEWARD_PAUSED),
+            is_held: held_by.any(|finalizer| finalizer == finalizers::DATA_STORE_SECRET),
             rotation: rotation(
                 role,
                 &data,

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 
 use super::{
     content::{KubeconfigFacts, Pair},
-    facts::{Content, Seen},
+    facts::{Content, KeptSecret, Seen},
     order::{Guard, KubeconfigWish, LeafWish, Order, Recipe},
     renewal::{Moment, authority_renewal},
     rotation::Step,
@@ -25,6 +25,8 @@ pub struct Review {
     pub refused: Vec<String>,
     /// What somebody brought that ends before long, and is theirs to replace, in sentences.
     pub ending: Vec<String>,
+    /// What would be made anew if nobody had paused it, in sentences.
+    pub paused: Vec<String>,
     /// When the first certificate is to be renewed.
     pub renewal: Option<Timestamp>,
 }
@@ -46,6 +48,8 @@ enum Judgement {
     Rotate(Step),
     /// It is somebody else's, and not usable.
     Refuse(String),
+    /// It would be made anew, and somebody asked to leave it as it is.
+    Paused(String),
     /// It cannot be judged or made before its authority is there.
     Wait,
 }
@@ -76,8 +80,12 @@ pub fn review(
         wanted.iter().partition(|wanted| wanted.recipe.is_root());
     for root in roots {
         let seen = secrets.get(&root.role);
-        let judgement = judge_root(seen, settled, moment.now);
+        let judgement = heeded(judge_root(seen, settled, moment.now), seen);
         let issuer = match &judgement {
+            Judgement::Paused(_) => {
+                let pair = seen.and_then(pair_of);
+                Some(pair.map_or(Issuer::Unusable, Issuer::Stays))
+            }
             Judgement::Good(_)
             | Judgement::Ending { .. }
             | Judgement::Rotate(Step::Introduce | Step::Retire) => {
@@ -103,9 +111,22 @@ pub fn review(
                 judge(&other.recipe, seen, authority, moment)
             }),
         };
-        review.take(other, seen, judgement);
+        review.take(other, seen, heeded(judgement, seen));
     }
     review
+}
+
+/// What somebody paused stays as it is. What is not there cannot be paused.
+fn heeded(judgement: Judgement, seen: Option<&Seen>) -> Judgement {
+    let Some(seen) = seen.filter(|seen| seen.value.is_paused) else {
+        return judgement;
+    };
+    let why = match judgement {
+        Judgement::Make(why) => why,
+        Judgement::Rotate(_) => "is due for the next step to another authority".to_owned(),
+        stays => return stays,
+    };
+    Judgement::Paused(KeptSecret::told_paused(&seen.facts.key, &why))
 }
 
 impl Review {
@@ -129,6 +150,7 @@ impl Review {
                 recipe: Recipe::Rotate(step),
             }),
             Judgement::Refuse(why) => self.refused.push(why),
+            Judgement::Paused(told) => self.paused.push(told),
             Judgement::Wait => {}
         }
     }

@@ -305,6 +305,34 @@ async fn what_is_asked_to_be_rotated_is_rotated_once() {
 }
 
 #[tokio::test]
+async fn a_paused_secret_stays_as_it_is_until_it_is_not_paused_any_more() {
+    let mut place = Place::new(control_plane("LoadBalancer"));
+    place.pass().await;
+    for role in [SecretRole::ApiServer, SecretRole::Authority] {
+        place.annotate(role, annotations::STEWARD_PAUSED, "");
+        place.annotate(role, annotations::STEWARD_ROTATE, "");
+    }
+    let before = place.memory.body(&place.key(SecretRole::ApiServer));
+    place.address = "192.0.2.5";
+    let review = place.look();
+    assert_eq!(
+        told(&review.orders),
+        ["admin-kubeconfig leads to https://192.0.2.4:6443 instead of https://192.0.2.5:6443"],
+        "what is not paused goes on, by the authority that stays"
+    );
+    insta::assert_snapshot!(review.paused.join("\n"), @"
+    the Secret payments/shop-ca is due for the next step to another authority, and stays as it is: it is paused; remove its annotation steward.butlerlabs.dev/paused to have it made anew
+    the Secret payments/shop-api-server-certificate is asked to be replaced, and stays as it is: it is paused; remove its annotation steward.butlerlabs.dev/paused to have it made anew
+    ");
+    place.pass().await;
+    let after = place.memory.body(&place.key(SecretRole::ApiServer));
+    assert_eq!(after, before);
+    // What is not there cannot be left as it is.
+    place.memory.remove(&place.key(SecretRole::ApiServer));
+    assert_eq!(place.pass().await, ["api-server-certificate is missing"]);
+}
+
+#[tokio::test]
 async fn the_authority_of_a_cluster_is_replaced_step_by_step() {
     let mut place = Place::new(control_plane("LoadBalancer"));
     place.pass().await;

@@ -40,7 +40,7 @@ use butler_runtime::{
     failure::Failure,
     object::{Kind, Manifest, ObjectKey},
     plan::Plan,
-    reconciler::{Bell, Claim, Context, Reconciler, Sources},
+    reconciler::{Bell, Claim, Context, Needs, Reconciler, Sources},
 };
 use jiff::Timestamp;
 use serde::Serialize;
@@ -241,6 +241,17 @@ impl Reconciler for StewardControlPlaneReconciler {
         now: Timestamp,
     ) -> Plan<StewardControlPlaneStatus, Effect> {
         plan::plan(control_plane, world, now)
+    }
+
+    fn needs(&self, effect: &Effect) -> Needs {
+        match effect {
+            Effect::ApplyElsewhere(_)
+            | Effect::RemoveTenant { .. }
+            | Effect::TellInfrastructure { .. }
+            | Effect::CopySecret { .. } => Needs::Nothing,
+            // It is not ready before it was told where the API server is.
+            Effect::DeclareInfrastructureReady { .. } => Needs::EarlierEffects,
+        }
     }
 
     async fn perform(

@@ -14,8 +14,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use super::{look::Look, part::is_frozen};
 use crate::{
-    build::shortfalls, names::SecretRole, projections::DeploymentFacts, secrets::RETIRE,
-    tenant_port::TenantState,
+    addresses::problem_of_public_host, build::shortfalls, names::SecretRole,
+    projections::DeploymentFacts, secrets::RETIRE, tenant_port::TenantState,
 };
 
 impl Look<'_> {
@@ -73,6 +73,10 @@ impl Look<'_> {
         if !missing.is_empty() {
             return Finding::new(false, reasons::ISSUING, missing.join("; "));
         }
+        if !self.review.paused.is_empty() {
+            let told = self.review.paused.join("; ");
+            return Finding::new(false, reasons::PAUSED, told);
+        }
         let has = |role| self.world.secrets.contains_key(&role);
         if has(SecretRole::ApiServer) && has(SecretRole::AdminKubeconfig) {
             let ending = &self.review.ending;
@@ -108,6 +112,13 @@ impl Look<'_> {
     }
 
     fn endpoint(&self) -> Finding {
+        if let Some((field, rule)) = problem_of_public_host(self.control_plane) {
+            let message = format!("{field}: {rule}");
+            return Finding::new(false, reasons::VALIDATION_FAILED, message);
+        }
+        if let Some(missing) = self.missing_definition() {
+            return Finding::new(false, reasons::WAITING_FOR_DEPENDENCIES, missing);
+        }
         if let (Some(endpoint), Some(_)) = (&self.addresses.endpoint, self.addresses.advertised) {
             Finding::new(
                 true,
@@ -245,6 +256,10 @@ impl Look<'_> {
                 reason => Note::warning(reason, &migrated.message),
             });
         }
+        let missing = self.missing_definition();
+        notes.extend(
+            missing.map(|missing| Note::warning(reasons::WAITING_FOR_DEPENDENCIES, missing)),
+        );
         let store = &self.storage.finding;
         if store.answer != Answer::True && store.reason != reasons::CREATING {
             notes.push(Note::warning(store.reason, &store.message));

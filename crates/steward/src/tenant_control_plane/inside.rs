@@ -44,7 +44,7 @@ impl Look<'_> {
             &authority.certificate_pem,
             self.settings,
         );
-        Some(desired(&facts.ok()?, self.now))
+        Some(desired(&facts.ok()?))
     }
 
     pub(super) fn addons(

@@ -150,3 +150,41 @@ fn the_service_shows_what_its_load_balancer_says() {
     let resources = look(&control_plane, &world).status.kubernetes_resources;
     assert_eq!(resources.unwrap().service.unwrap().conditions, [condition]);
 }
+
+#[test]
+fn in_an_upgrade_addons_follow_the_last_api_server_and_rights_go_ahead_of_the_first() {
+    let versions = json!({ "kubernetes": { "version": "v1.35.4", "kubelet": {} }, "addons": { "kubeProxy": {} } });
+    let (mut control_plane, world, _) = ready(control_plane_with(versions));
+    control_plane.spec.kubernetes.version = "v1.36.3".to_owned();
+    let fingerprint = |control_plane: &TenantControlPlane| {
+        let plan = look(control_plane, &in_step(control_plane, &world));
+        assert_eq!(
+            plan.effects
+                .iter()
+                .filter(|effect| matches!(effect, Effect::ConfigureTenant { .. }))
+                .count(),
+            0
+        );
+        let facts = crate::tenants::facts_of(
+            control_plane,
+            world.service.as_ref(),
+            "192.0.2.4:6443".parse().unwrap(),
+            "PEM",
+            &Settings::default(),
+        )
+        .unwrap();
+        (
+            facts.version.to_string(),
+            facts.serving_version.to_string(),
+            in_step(control_plane, &world).tenant,
+        )
+    };
+    let (version, serving, rolling) = fingerprint(&control_plane);
+    assert_eq!((version.as_str(), serving.as_str()), ("v1.36.3", "v1.35.4"));
+    let status = control_plane.status.as_mut().unwrap();
+    let resources = status.kubernetes_resources.as_mut().unwrap();
+    resources.version.as_mut().unwrap().version = Some("v1.36.3".to_owned());
+    let (version, serving, rolled_out) = fingerprint(&control_plane);
+    assert_eq!((version.as_str(), serving.as_str()), ("v1.36.3", "v1.36.3"));
+    assert_ne!(rolling, rolled_out, "the tenant is looked at again");
+}

@@ -20,6 +20,8 @@ use super::{
     observe::World,
     part::{held_overrides, is_frozen},
     phase::phase,
+    plan::serving_version,
+    stages::passed,
     status,
     storage::{self, Storage},
 };
@@ -179,16 +181,21 @@ impl<'a> Look<'a> {
     /// What depends on nothing.
     pub(super) fn always(&self) -> Vec<Manifest> {
         let (control_plane, names) = (self.control_plane, &self.names);
-        let mut all = vec![build::service(control_plane, names)];
+        let mut all = vec![build::service(control_plane, names, self.is_first_start())];
         all.extend(build::egress_configuration(
             control_plane,
             names,
             self.settings,
         ));
-        all.extend(build::ingress(control_plane, names));
-        all.extend(build::traefik(control_plane, names));
-        all.extend(build::routes(control_plane, names));
+        all.extend(self.ways_in());
         all
+    }
+
+    /// Whether no pod has ever served.
+    fn is_first_start(&self) -> bool {
+        let serves = |found: &DeploymentFacts| found.ready() > 0;
+        installed(self.control_plane).is_none()
+            && !self.world.deployment.as_ref().is_some_and(serves)
     }
 
     /// The pods, once everything that they mount is there.
@@ -205,7 +212,13 @@ impl<'a> Look<'a> {
             checksums: &checksums,
             settings: self.settings,
         };
-        let mut all = vec![build::deployment(&inputs)];
+        let egress = build::egress_configuration(self.control_plane, &self.names, self.settings);
+        // Pods would never start with a file to mount that is not there.
+        let deployment = build::deployment(&inputs);
+        let mut all = vec![match &egress {
+            Some(egress) => deployment.needing(egress),
+            None => deployment,
+        }];
         all.extend(build::budget(self.control_plane, &self.names));
         Some(all)
     }
@@ -273,6 +286,10 @@ impl<'a> Look<'a> {
                 bytes(self.settings.tunnel_image.as_deref().unwrap_or_default()),
             ),
             ("version", bytes(&self.version.to_string())),
+            (
+                "serving",
+                bytes(&serving_version(self.control_plane, self.version).to_string()),
+            ),
             ("endpoint", bytes(&endpoint.to_string())),
             ("authority", secret(SecretRole::Authority)?),
             ("kubeconfig", secret(SecretRole::AdminKubeconfig)?),
@@ -313,6 +330,7 @@ impl<'a> Look<'a> {
             addons: self.addons(inside.as_ref(), before.addons.as_ref()),
             kubeadm_config: self.kubeadm_config(inside.as_ref(), before.kubeadm_config),
             kubeadm_phase: self.kubeadm_phase(inside.as_ref(), before.kubeadm_phase),
+            stages: passed(self.control_plane, before.stages, &conditions, self.now),
             observed_generation: None,
             conditions,
         }

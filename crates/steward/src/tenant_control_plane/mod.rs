@@ -12,6 +12,7 @@
 //! the pods. The store a control plane uses, and its name there, are in the status before the store hears of it: so nothing
 //! is left behind however a deletion comes. How the state moves to another store is told by `migration`.
 
+mod exposure;
 mod findings;
 mod inside;
 mod look;
@@ -21,6 +22,7 @@ mod part;
 mod perform;
 mod phase;
 mod plan;
+mod stages;
 mod status;
 mod storage;
 
@@ -38,7 +40,7 @@ use butler_runtime::{
     failure::Failure,
     object::ObjectKey,
     plan::Plan,
-    reconciler::{Bell, Context, Reconciler, Sources},
+    reconciler::{Bell, Context, Needs, Reconciler, Sources},
 };
 use jiff::Timestamp;
 use k8s_openapi::api::{core::v1::ConfigMap, policy::v1::PodDisruptionBudget};
@@ -46,10 +48,12 @@ use kube::ResourceExt;
 use serde::Serialize;
 
 use crate::{
-    move_port::MovePort,
-    projections::{
-        DeploymentFacts, IngressFacts, RouteFacts, SecretVersion, ServiceFacts, TraefikRoute,
+    foreign_routes::{
+        InV1, InV1Alpha2, InV1Alpha3, TlsRoute, TlsRouteDefinition, TraefikDefinition, TraefikRoute,
     },
+    move_port::MovePort,
+    names::SecretRole,
+    projections::{DeploymentFacts, IngressFacts, SecretVersion, ServiceFacts},
     secrets::{KeptSecret, Keys, Order},
     settings::Settings,
     store::{DiscardOrder, ErrandOrder, Resolver, StoreOrder, StorePort},
@@ -62,7 +66,7 @@ pub(crate) use part::{
     chosen_store, is_frozen, overrides_of, touches, used_stores, watched_stores,
 };
 pub use phase::phase;
-pub(crate) use plan::version_to_run;
+pub(crate) use plan::{serving_version, version_to_run};
 
 /// What server-side apply cannot do for a control plane.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -94,6 +98,11 @@ pub enum Effect {
     },
     /// Takes the finalizer off that an older release left.
     DropLegacyFinalizer,
+    /// Takes the finalizer off Secrets on which an older release left it: they could never go.
+    FreeSecrets {
+        /// Which.
+        roles: Vec<SecretRole>,
+    },
 }
 
 /// What the controller reaches beside Kubernetes.
@@ -147,7 +156,15 @@ impl Reconciler for TenantControlPlaneReconciler {
         sources.owns_as::<DeploymentFacts>();
         sources.owns_as::<IngressFacts>();
         sources.owns_as::<TraefikRoute>();
-        sources.owns_as::<RouteFacts>();
+        sources.owns_as::<TlsRoute<InV1>>();
+        sources.owns_as::<TlsRoute<InV1Alpha3>>();
+        sources.owns_as::<TlsRoute<InV1Alpha2>>();
+        sources.reads::<TlsRouteDefinition>(|_, control_planes| {
+            control_planes.keys_where(|found| found.value.0.spec.control_plane.gateway.is_some())
+        });
+        sources.reads::<TraefikDefinition>(|_, control_planes| {
+            control_planes.keys_where(|found| found.value.0.spec.control_plane.ingress.is_some())
+        });
         sources.reads::<KeptSecret>(|secret, control_planes| {
             let tenant = &secret.value.tenant;
             control_planes
@@ -219,6 +236,21 @@ impl Reconciler for TenantControlPlaneReconciler {
             effect,
             Effect::ConfigureTenant { .. } | Effect::ReleaseTenant
         )
+    }
+
+    fn needs(&self, effect: &Effect) -> Needs {
+        match effect {
+            // Whatever is refused or does not answer: certificates are renewed, stores set up, tenants repaired.
+            Effect::Issue { .. }
+            | Effect::EnsureStore(_)
+            | Effect::ConfigureTenant { .. }
+            | Effect::FreeSecrets { .. } => Needs::Nothing,
+            Effect::DiscardStore(_)
+            | Effect::RunErrand(_)
+            | Effect::ReleaseTenant
+            | Effect::EndPods { .. }
+            | Effect::DropLegacyFinalizer => Needs::EarlierEffects,
+        }
     }
 
     async fn perform(

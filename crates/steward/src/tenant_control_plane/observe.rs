@@ -20,9 +20,13 @@ use super::{
     },
 };
 use crate::{
+    foreign_routes::{
+        InV1, InV1Alpha2, InV1Alpha3, InVersion, RouteFacts, TLS_ROUTE_DEFINITION,
+        TRAEFIK_DEFINITION, TlsRoute, TlsRouteDefinition, TlsRouteVersion, TraefikDefinition,
+    },
     move_port::ErrandState,
     names::{Names, SecretRole},
-    projections::{DeploymentFacts, IngressFacts, RouteFacts, ServiceFacts},
+    projections::{DeploymentFacts, IngressFacts, ServiceFacts},
     secrets::{KeptSecret, Seen},
     settings::Settings,
     store::StoreFacts,
@@ -59,6 +63,10 @@ pub struct World {
     pub deployment: Option<DeploymentFacts>,
     /// Its Ingress.
     pub ingress: Option<IngressFacts>,
+    /// The version in which the cluster serves routes of the Gateway API, if it does.
+    pub tls_routes: Option<TlsRouteVersion>,
+    /// Whether the cluster serves routes of Traefik.
+    pub has_traefik_routes: bool,
     /// Its route of the Gateway API.
     pub route: Option<RouteFacts>,
     /// The route of its reverse tunnel.
@@ -102,13 +110,17 @@ pub(super) async fn observe(
         None => StoreView::Unnamed,
     };
     let tenants = reconciler.ports.tenants.as_ref();
+    let tls_routes = tls_routes(context);
+    let route = |name: &str| tls_routes.and_then(|version| route(context, &names, name, version));
     Ok(World {
         secrets: SecretRole::ALL.into_iter().filter_map(seen).collect(),
         service: cached(context, &names),
         deployment: cached(context, &names),
         ingress: cached(context, &names),
-        route: cached(context, &names),
-        konnectivity_route: cached_at(context, &names, &names.konnectivity_route()),
+        tls_routes,
+        has_traefik_routes: has_traefik_routes(context),
+        route: route(names.name()),
+        konnectivity_route: route(&names.konnectivity_route()),
         store,
         overrides,
         rivals: rivals(control_plane, settings, context),
@@ -159,6 +171,37 @@ fn find_other(
     let mut others = all.iter().map(|found| &found.value.0);
     let found = others.find(|other| other.uid() != control_plane.uid() && is_meant(other))?;
     Some(ObjectKey::of(found))
+}
+
+/// The version in which the cluster serves routes of the Gateway API.
+fn tls_routes(context: &Context) -> Option<TlsRouteVersion> {
+    let definition = ObjectKey::cluster(TLS_ROUTE_DEFINITION);
+    let found = context.cache::<TlsRouteDefinition>().get(&definition)?;
+    found.value.version
+}
+
+fn has_traefik_routes(context: &Context) -> bool {
+    let definition = ObjectKey::cluster(TRAEFIK_DEFINITION);
+    let found = context.cache::<TraefikDefinition>().get(&definition);
+    found.is_some_and(|found| found.value.is_served)
+}
+
+/// What is remembered of a route, in the version that is used.
+fn route(
+    context: &Context,
+    names: &Names,
+    name: &str,
+    version: TlsRouteVersion,
+) -> Option<RouteFacts> {
+    fn facts<V: InVersion>(context: &Context, names: &Names, name: &str) -> Option<RouteFacts> {
+        let found = cached_at::<TlsRoute<V>>(context, names, name)?;
+        Some(found.facts)
+    }
+    match version {
+        TlsRouteVersion::V1 => facts::<InV1>(context, names, name),
+        TlsRouteVersion::V1Alpha3 => facts::<InV1Alpha3>(context, names, name),
+        TlsRouteVersion::V1Alpha2 => facts::<InV1Alpha2>(context, names, name),
+    }
 }
 
 /// What is remembered of the object that has the control plane's own name and is its.

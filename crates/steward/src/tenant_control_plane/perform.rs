@@ -2,9 +2,12 @@
 
 use butler_api::{keys::finalizers, steward::tenant_control_plane::TenantControlPlane};
 use butler_runtime::{
-    api_server::Preconditions, failure::Failure, object::Kind, reconciler::Context,
+    api_server::Preconditions,
+    failure::Failure,
+    object::{Kind, ObjectKey},
+    reconciler::Context,
 };
-use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::{apps::v1::Deployment, core::v1::Secret};
 use kube::ResourceExt;
 use serde_json::json;
 
@@ -58,7 +61,33 @@ pub(super) async fn perform(
             asked.await.map_err(Failure::from)
         }
         Effect::DropLegacyFinalizer => drop_legacy_finalizer(control_plane, context).await,
+        Effect::FreeSecrets { roles } => {
+            for role in roles {
+                free(&names.secret(*role), context).await?;
+            }
+            Ok(())
+        }
     }
+}
+
+/// Takes the older release's finalizer off a Secret, and leaves those of others.
+async fn free(secret: &ObjectKey, context: &Context) -> Result<(), Failure> {
+    let kind = Kind::of::<Secret>();
+    let Some(body) = context.api().get(&kind, secret).await? else {
+        return Ok(());
+    };
+    let metadata = &body["metadata"];
+    let held = metadata["finalizers"].as_array().into_iter().flatten();
+    let kept: Vec<_> = held
+        .filter(|held| *held != finalizers::DATA_STORE_SECRET)
+        .collect();
+    let patch = json!({ "metadata": {
+        "uid": metadata["uid"],
+        "resourceVersion": metadata["resourceVersion"],
+        "finalizers": kept,
+    } });
+    let merged = context.api().merge(&kind, secret, patch).await;
+    merged.map(drop).map_err(Failure::from)
 }
 
 /// Nobody else takes it off: the program that put it there is gone.

@@ -46,7 +46,7 @@ pub(super) fn plan(
     let mut apply = look.always();
     let pods = look.pods();
     let prune = if pods.is_some() {
-        Prune::Unlisted
+        look.prune()
     } else {
         Prune::Keep
     };
@@ -66,7 +66,7 @@ pub(super) fn plan(
     Plan {
         apply,
         prune,
-        effects: look.effects(),
+        effects: look.effects().into_iter().chain(freed(world)).collect(),
         notes: look.notes(refusal.as_ref()),
         next,
         ..Plan::status(status)
@@ -86,6 +86,15 @@ pub(crate) fn version_to_run(
         Some(running) => Ok((running, Some(refusal))),
         None => Err(refusal),
     }
+}
+
+/// The version that every API server has: that of the last rollout that ended, or that of the first one, which nobody is older than.
+pub(crate) fn serving_version(
+    control_plane: &TenantControlPlane,
+    first: &KubernetesVersion,
+) -> KubernetesVersion {
+    let installed = installed(control_plane).and_then(|version| version.parse().ok());
+    installed.unwrap_or_else(|| first.clone())
 }
 
 /// A new control plane whose version cannot be hosted: nothing is made.
@@ -143,7 +152,10 @@ fn teardown(
         .any(|held| held == finalizers::TENANT_CONTROL_PLANE_SOOT)
     {
         return Plan {
-            effects: vec![Effect::DropLegacyFinalizer],
+            effects: [Effect::DropLegacyFinalizer]
+                .into_iter()
+                .chain(freed(world))
+                .collect(),
             ..Plan::status(status)
         };
     }
@@ -152,7 +164,11 @@ fn teardown(
             uid: pods.uid.clone(),
         });
         return Plan {
-            effects: [Effect::ReleaseTenant].into_iter().chain(end).collect(),
+            effects: [Effect::ReleaseTenant]
+                .into_iter()
+                .chain(freed(world))
+                .chain(end)
+                .collect(),
             next: left.try_into().map_or(Next::AwaitChange, Next::After),
             ..Plan::status(status)
         };
@@ -168,6 +184,7 @@ fn teardown(
         })
     };
     let mut effects = vec![Effect::ReleaseTenant];
+    effects.extend(freed(world));
     if has_state {
         let mut stores = own_stores(control_plane, settings);
         // What has its names there is another's.
@@ -189,6 +206,13 @@ fn teardown(
         next: Next::Done,
         ..Plan::status(status)
     }
+}
+
+/// Frees Secrets that an older release holds. It is gone, and they would outlive the control plane, and their namespace with them.
+fn freed(world: &World) -> Option<Effect> {
+    let held = world.secrets.iter().filter(|(_, seen)| seen.value.is_held);
+    let roles: Vec<_> = held.map(|(role, _)| *role).collect();
+    (!roles.is_empty()).then_some(Effect::FreeSecrets { roles })
 }
 
 #[cfg(test)]

@@ -15,6 +15,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use pretty_assertions::assert_eq;
 use serde_json::json;
 
+#[path = "exposure_tests.rs"]
+mod exposure;
 #[path = "inside_tests.rs"]
 mod inside;
 #[path = "migration_tests.rs"]
@@ -598,6 +600,28 @@ fn an_older_releases_finalizer_does_not_hold_a_deletion_up() {
     let plan = look(&control_plane, &world());
     assert_eq!(plan.effects, [Effect::DropLegacyFinalizer]);
     assert_eq!(plan.next, Next::AwaitChange);
+}
+
+#[test]
+fn secrets_that_an_older_release_holds_are_freed_at_once_and_at_the_end_at_the_latest() {
+    let (control_plane, mut world, memory) = ready(control_plane("LoadBalancer"));
+    let key = Names::of(&control_plane).secret(SecretRole::StoreConfig);
+    let mut body = memory.body(&key).unwrap();
+    body["metadata"]["finalizers"] = json!([finalizers::DATA_STORE_SECRET]);
+    memory.remove(&key);
+    memory.put(body);
+    world.secrets = memory.seen();
+    let free = Effect::FreeSecrets {
+        roles: vec![SecretRole::StoreConfig],
+    };
+    assert_eq!(
+        look(&control_plane, &world).effects,
+        std::slice::from_ref(&free)
+    );
+    for seconds in [1, 600] {
+        let plan = look(&deleted(control_plane.clone(), seconds), &world);
+        assert!(plan.effects.contains(&free), "{:?}", plan.effects);
+    }
 }
 
 #[test]

@@ -20,8 +20,9 @@ use k8s_openapi::{api::core::v1::LoadBalancerStatus, apimachinery::pkg::apis::me
 use super::observe::World;
 use crate::{
     addresses::{konnectivity_host, public_host},
+    foreign_routes::RouteFacts,
     names::{Names, SecretRole},
-    projections::{DeploymentFacts, RouteFacts},
+    projections::DeploymentFacts,
 };
 
 /// A time as Kubernetes keeps it.

@@ -24,7 +24,7 @@ use super::{
 use crate::{
     build::StoreConnection,
     names::SecretRole,
-    secrets::{Content, Guard, Moment, Seen, bytes, checksum},
+    secrets::{Content, Guard, KeptSecret, Moment, Seen, bytes, checksum},
     store::{Shows, StoreFacts, StoreOrder, setup_fingerprint},
 };
 
@@ -139,18 +139,31 @@ fn look_at(
         announced.is_some_and(same) && storage.data_store_name.as_deref() == Some(&facts.name)
     });
     let problem = setup.err().or_else(|| judged.as_ref().err().cloned());
+    // A set-up writes the settings, and the certificate if there is something wrong with it.
+    let mut written = config
+        .into_iter()
+        .chain(certificate.filter(|_| judged.is_err()));
+    let held = written.find(|seen| seen.value.is_paused);
     let creating = |message: String| Finding::new(Answer::False, reasons::CREATING, message);
-    let (finding, order) = match problem {
-        None => {
+    let (finding, order) = match (problem, held) {
+        (None, _) => {
             let message = format!("its part of the DataStore {} is set up", facts.name);
             (Finding::new(true, reasons::READY, message), None)
         }
+        (Some(reason), Some(seen)) => {
+            let why = format!(
+                "belongs to its part of the DataStore {}, which {reason}",
+                facts.name
+            );
+            let message = KeptSecret::told_paused(&seen.facts.key, &why);
+            (Finding::new(false, reasons::PAUSED, message), None)
+        }
         // The status says where the state will be before anything is there.
-        Some(reason) if !is_announced => (
+        (Some(reason), None) if !is_announced => (
             creating(format!("its part of the DataStore {} {reason}", facts.name)),
             None,
         ),
-        Some(reason) => {
+        (Some(reason), None) => {
             let order = StoreOrder {
                 reason: reason.clone(),
                 store: facts.name.clone(),
@@ -261,6 +274,9 @@ fn judge_certificate(
     let genuine = is_issued_by(&pair.certificate_pem, authority).unwrap_or(false);
     if !genuine || pair.facts.common_name != user {
         return Err("has a certificate that is not this control plane's".to_owned());
+    }
+    if seen.value.is_paused {
+        return Ok(None);
     }
     if seen.value.rotate || moment.is_due(&pair.facts) {
         return Err("has a certificate that is due for renewal".to_owned());

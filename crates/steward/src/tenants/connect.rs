@@ -23,7 +23,7 @@ use crate::{
     projections::ServiceFacts,
     secrets::{Content, KeptSecret, Seen, secret_kind},
     settings::Settings,
-    tenant_control_plane::{cached, is_frozen, version_to_run},
+    tenant_control_plane::{cached, is_frozen, serving_version, version_to_run},
     tunnel,
 };
 
@@ -122,6 +122,7 @@ pub(crate) fn facts_of(
     Ok(TenantFacts {
         tunnel: tunnel::objects_in_tenant(control_plane, service, &version, settings),
         tcp_proxy: tunnel::tcp_proxy_in_tenant(control_plane, service, settings),
+        serving_version: serving_version(control_plane, &version),
         version,
         frozen: is_frozen(control_plane),
         ..facts

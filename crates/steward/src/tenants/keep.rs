@@ -1,5 +1,5 @@
-//! The task of one tenant: waits until its API server is ready, brings it in step, and looks again now and then. While the
-//! tenant's state moves to another store, being in step means that its API servers refuse writes.
+//! The task of one tenant: waits until its API server is ready, brings it in step, and looks again when what it watches changes,
+//! and now and then. While the tenant's state moves to another store, being in step means that its API servers refuse writes.
 
 use std::{
     sync::{Arc, Weak},
@@ -14,16 +14,18 @@ use butler_runtime::{
     kube_api_server::KubeApiServer,
     remote::{Health, RemoteCluster},
 };
-use jiff::Timestamp;
 use rand::RngExt as _;
-use steward_tenant::{Report, TenantFacts, TenantPart, TenantSide, writes_are_frozen};
-use tokio::{sync::Semaphore, time::timeout};
+use steward_tenant::{Report, TenantFacts, TenantPart, TenantSide, desired, writes_are_frozen};
+use tokio::{
+    sync::Semaphore,
+    time::{Instant, timeout},
+};
 
-use super::Shared;
+use super::{Shared, vigil::Vigil};
 use crate::tenant_port::TenantState;
 
 /// How often a tenant that is in step is looked at again, since people can change anything in it. A look costs a list for each
-/// kind, and repairs that nobody waits for may take a while.
+/// kind, and repairs that nobody waits for may take a while; where somebody does, there is a watch.
 const REPAIR_PERIOD: Duration = Duration::from_mins(10);
 /// How long a tenant may take to become ready before that is said.
 const READY_WITHIN: Duration = Duration::from_secs(30);
@@ -42,6 +44,14 @@ const BACKOFF: Backoff = Backoff {
     longest: REPAIR_PERIOD,
 };
 
+/// Between looks that follow each other because somebody undoes what the last one did. The first is at once.
+const QUARREL: Backoff = Backoff {
+    shortest: Duration::from_millis(500),
+    longest: Duration::from_secs(10),
+};
+/// Changes that are further apart are none of the same quarrel.
+const QUARREL_ENDS_AFTER: Duration = Duration::from_mins(1);
+
 /// What a task needs.
 pub(super) struct Work {
     pub(super) shared: Weak<Shared>,
@@ -55,11 +65,14 @@ pub(super) struct Work {
 impl Work {
     /// Goes on until it is aborted, or nobody is interested any more.
     pub(super) async fn run(self) {
-        let api = KubeApiServer::new(self.cluster.client());
+        let client = self.cluster.client();
+        let mut vigil = Vigil::over(&client, &desired(&self.facts).watched());
+        let api = KubeApiServer::new(client);
         let mut side = TenantSide::new();
         let mut failures = 0;
+        let mut changes = 0;
         loop {
-            let outcome = self.pass(&api, &mut side).await;
+            let outcome = self.pass(&api, &mut side, &mut vigil).await;
             let wait = match &outcome {
                 Ok(()) => {
                     failures = 0;
@@ -78,7 +91,17 @@ impl Work {
                 shared.tell(&self.uid, &self.fingerprint, state);
             }
             drop(shared);
-            tokio::time::sleep(wait).await;
+            let since = Instant::now();
+            let has_changed = timeout(wait, vigil.change()).await.is_ok();
+            changes = if has_changed && since.elapsed() < QUARREL_ENDS_AFTER {
+                changes + 1
+            } else {
+                u32::from(has_changed)
+            };
+            if changes > 1 {
+                let jitter = rand::rng().random();
+                tokio::time::sleep(QUARREL.after(changes - 1, Class::Retry, jitter)).await;
+            }
         }
     }
 
@@ -96,8 +119,17 @@ impl Work {
         }
     }
 
-    async fn pass(&self, api: &KubeApiServer, side: &mut TenantSide) -> Result<(), Failure> {
+    async fn pass(
+        &self,
+        api: &KubeApiServer,
+        side: &mut TenantSide,
+        vigil: &mut Vigil,
+    ) -> Result<(), Failure> {
         self.ready().await?;
+        // Before we look: what changes from then on is told. What cannot be watched is looked at all the same.
+        if timeout(READY_WITHIN, vigil.begin()).await.is_err() {
+            tracing::debug!(tenant = %self.uid, "the tenant cannot be watched yet");
+        }
         // Closed never; then the limit no longer matters.
         let _place = self.passes.acquire().await.ok();
         let pass = timeout(PASS_WITHIN, self.bring_in_step(api, side));
@@ -115,7 +147,7 @@ impl Work {
         api: &KubeApiServer,
         side: &mut TenantSide,
     ) -> Result<(), Failure> {
-        let report = side.reconcile(api, &self.facts, Timestamp::now()).await?;
+        let report = side.reconcile(api, &self.facts).await?;
         if self.facts.frozen {
             in_place(&report, report.obstacle_of(TenantPart::Freeze))?;
             self.frozen().await

@@ -1,13 +1,14 @@
 //! The insides of tenants, kept in step with their control planes: what stands behind [`TenantPort`] in a running process.
 //!
 //! Owns: one connection and one light task for each tenant that serves; what is known of each, by UID, in memory alone. The
-//! task waits until the tenant's API server is ready, makes the tenant what `steward-tenant` says, and looks again now and
-//! then. Tenants share a bounded number of such passes; none of them waits for a tenant that does not answer.
+//! task waits until the tenant's API server is ready, makes the tenant what `steward-tenant` says, and looks again when a watch
+//! tells of a change, and now and then. Tenants share a bounded number of such passes; none of them waits for a tenant that does not answer.
 //!
 //! Must not: decide what a tenant has, or write into the management cluster.
 
 mod connect;
 mod keep;
+mod vigil;
 
 use std::{
     collections::BTreeMap,

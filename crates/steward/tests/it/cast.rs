@@ -9,6 +9,7 @@ use butler_runtime::{
 use butler_testkit::simulator::{
     Chances, Deed, Failed, Moment, Operation, Simulation,
     players::{self, text},
+    seeds_asked_for,
 };
 use k8s_openapi::api::apps::v1::Deployment;
 use serde_json::Value;
@@ -27,8 +28,7 @@ use crate::{
 
 /// How many worlds each story is told in, so that all stories together are told in a thousand; `STEWARD_SEEDS` asks for more.
 pub(crate) fn seeds() -> std::ops::Range<u64> {
-    let asked = std::env::var("STEWARD_SEEDS").ok();
-    0..asked.and_then(|count| count.parse().ok()).unwrap_or(SEEDS)
+    seeds_asked_for("STEWARD_SEEDS", SEEDS)
 }
 
 const SEEDS: u64 = 40;

@@ -2,16 +2,20 @@
 
 use std::time::Duration;
 
-use butler_api::conditions::types;
+use butler_api::{
+    conditions::types,
+    keys::{finalizers, labels, values},
+};
 use butler_runtime::object::ObjectKey;
 use butler_testkit::simulator::{Deed, Failed, Moment, Operation, for_seeds};
 use serde_json::json;
 
 use crate::{
     cast::{
-        STEPS, assert_nothing_leaked, assert_ready, create_deed, found, left, seeds, store_deed,
-        world,
+        STEPS, assert_at_rest, assert_nothing_leaked, assert_ready, create_deed, found, left,
+        seeds, store_deed, world,
     },
+    generators::generator_deed,
     scene::{self, TEAM, here},
 };
 
@@ -44,6 +48,89 @@ fn a_control_plane_deleted_at_any_time_leaves_nothing_and_its_neighbour_alone() 
             "the neighbour keeps its data"
         );
         assert_nothing_leaked(&simulation, &database);
+        Ok::<(), Failed>(())
+    })
+    .unwrap();
+}
+
+#[test]
+fn what_an_older_release_holds_goes_with_its_control_plane() {
+    for_seeds(seeds(), |seed| {
+        let (mut simulation, database) = world(seed);
+        simulation.user("operator", vec![store_deed()]);
+        let held = json!({
+            "apiVersion": "v1", "kind": "Secret",
+            "metadata": {
+                "name": "shop-datastore-config", "namespace": TEAM,
+                "labels": {
+                    labels::STEWARD_PROJECT: values::STEWARD_PROJECT,
+                    labels::STEWARD_NAME: "shop",
+                    labels::STEWARD_COMPONENT: "datastore-config",
+                },
+                "finalizers": [finalizers::DATA_STORE_SECRET],
+            },
+        });
+        let create_held = Deed::create(scene::secrets(), held);
+        let delete = Deed::delete(scene::control_planes(), here("shop"));
+        simulation.user(
+            "alice",
+            vec![
+                (Moment::Anytime, create_held),
+                create_deed("shop", json!({})),
+                (Moment::AtRest, delete),
+            ],
+        );
+        simulation.run(STEPS)?;
+        let remains: Vec<_> = left(&simulation)
+            .into_iter()
+            .filter(|one| one.contains("shop"))
+            .collect();
+        assert!(
+            remains.is_empty(),
+            "{remains:?}\n{}",
+            simulation.log().tail(60)
+        );
+        assert_nothing_leaked(&simulation, &database);
+        Ok::<(), Failed>(())
+    })
+    .unwrap();
+}
+
+#[test]
+fn a_control_plane_with_kubeconfigs_for_others_takes_them_along() {
+    for_seeds(seeds(), |seed| {
+        let (mut simulation, database) = world(seed);
+        simulation.user("operator", vec![store_deed()]);
+        // In some worlds the kubeconfig is there by then, in others it is on its way.
+        let wait = if seed % 4 < 2 {
+            Moment::AtRest
+        } else {
+            Moment::After(Duration::from_secs(seed % 7))
+        };
+        let delete = Deed::delete(scene::control_planes(), here("shop"));
+        simulation.user(
+            "alice",
+            vec![create_deed("shop", json!({})), (wait, delete)],
+        );
+        simulation.user("bob", vec![create_deed("web", json!({}))]);
+        simulation.user("carol", vec![generator_deed("monitoring", json!({}))]);
+        simulation.run(STEPS)?;
+        let remains: Vec<_> = left(&simulation)
+            .into_iter()
+            .filter(|one| one.contains("shop"))
+            .collect();
+        assert!(
+            remains.is_empty(),
+            "{remains:?}\n{}",
+            simulation.log().tail(60)
+        );
+        assert_nothing_leaked(&simulation, &database);
+        let key = ObjectKey::cluster("monitoring");
+        let generator = found(&simulation, &scene::generators(), &key);
+        assert_eq!(scene::ready(&generator), "True Ready", "{generator}");
+        assert_eq!(generator["status"]["resources"], 1, "{generator}");
+        found(&simulation, &scene::secrets(), &here("web-monitoring"));
+        assert_at_rest(&mut simulation)?;
         Ok::<(), Failed>(())
     })
     .unwrap();

@@ -14,7 +14,7 @@ use crate::{
     scene::{self, here},
 };
 
-fn generator_deed(name: &str, parts: Value) -> (Moment, Deed) {
+pub(crate) fn generator_deed(name: &str, parts: Value) -> (Moment, Deed) {
     let mut spec = json!({ "user": { "stringValue": name } });
     if let Value::Object(parts) = parts {
         spec.as_object_mut().unwrap().extend(parts);

@@ -7,6 +7,8 @@ mod cluster_api;
 #[cfg(test)]
 mod database;
 #[cfg(test)]
+mod deaths;
+#[cfg(test)]
 mod deletions;
 #[cfg(test)]
 mod drivers;

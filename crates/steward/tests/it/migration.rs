@@ -6,7 +6,7 @@ use butler_api::{
     steward::{
         data_store::DataStore,
         tenant_control_plane::{
-            TenantControlPlane,
+            ControlPlanePhase, TenantControlPlane,
             status::{MigrationStage, MigrationState},
         },
     },
@@ -49,6 +49,13 @@ async fn until_stage(client: &Client, stage: Option<MigrationStage>) -> TenantCo
         migration(found).map(|migration| migration.stage) == stage
     })
     .await
+}
+
+/// How a control plane is, in one word.
+fn word(control_plane: &TenantControlPlane) -> ControlPlanePhase {
+    let status = control_plane.status.as_ref().unwrap();
+    let resources = status.kubernetes_resources.as_ref().unwrap();
+    resources.version.as_ref().unwrap().status
 }
 
 /// The Deployment of pods that use a store.
@@ -114,6 +121,8 @@ async fn a_control_plane_moves_to_another_etcd_and_comes_back_from_one_that_does
     let tenant = administrator(&client, "shop").await;
     let notes = Api::<ConfigMap>::namespaced(tenant.clone(), "default");
     until_written(&notes, "before").await;
+    let in_tenant = Api::<Namespace>::all(tenant.clone());
+    create(&in_tenant, scene::namespace("kept")).await;
 
     // Writes are refused as soon as the state is in the new store, and until all pods use it.
     patch(&client, json!({ "spec": { "dataStore": "silver" } })).await;
@@ -121,11 +130,19 @@ async fn a_control_plane_moves_to_another_etcd_and_comes_back_from_one_that_does
     let arrived = migration(Some(&switching)).unwrap().entries.unwrap();
     let part = part(&switching);
     assert!(arrived > 50, "{arrived}");
-    let refused = write(&notes, "meanwhile").await.unwrap_err();
-    assert!(
-        refused.to_string().contains("moved to another store"),
-        "{refused}"
-    );
+    let left = old.store().count(&part).await.unwrap();
+    assert_eq!(u64::try_from(arrived), Ok(left), "all of it arrived");
+    assert_eq!(word(&switching), ControlPlanePhase::Migrating);
+    let gone = DeleteParams::default();
+    let refusals = [
+        write(&notes, "meanwhile").await.unwrap_err(),
+        notes.delete("before", &gone).await.unwrap_err(),
+        in_tenant.delete("kept", &gone).await.unwrap_err(),
+    ];
+    for refused in refusals {
+        let told = refused.to_string();
+        assert!(told.contains("moved to another store"), "{told}");
+    }
     notes.get("before").await.unwrap();
 
     // The new pods come, and the old ones go.
@@ -139,6 +156,9 @@ async fn a_control_plane_moves_to_another_etcd_and_comes_back_from_one_that_does
     assert_eq!(storage.data_store_name.as_deref(), Some("silver"));
     until(&client, "shop", types::TENANT_CONFIGURED).await;
     notes.get("before").await.unwrap();
+    let kept = in_tenant.get("kept").await.unwrap();
+    assert_eq!(kept.metadata.deletion_timestamp, None);
+    assert!(notes.get_opt("meanwhile").await.unwrap().is_none());
     until_written(&notes, "after").await;
     assert!(old.store().tenant_state(&part).await.unwrap().is_gone());
     assert_eq!(old.store().count(&part).await.unwrap(), 0);

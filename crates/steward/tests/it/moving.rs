@@ -94,7 +94,7 @@ fn homes(store: &ObjectStore) -> Vec<(String, String)> {
 }
 
 /// A world with two stores and a control plane that serves from the first.
-fn world(seed: u64) -> Result<(Simulation, Vault), Failed> {
+pub(crate) fn world(seed: u64) -> Result<(Simulation, Vault), Failed> {
     let mut simulation = Simulation::new(seed);
     let store = simulation.store_mut();
     for name in [SYSTEM, TEAM] {
@@ -173,12 +173,18 @@ fn edit(change: impl Fn(&mut Value) + 'static) -> (Moment, Deed) {
     (Moment::Anytime, edit)
 }
 
-fn move_to(store: &'static str) -> (Moment, Deed) {
+/// The move may take as long as it wants to.
+pub(crate) fn patience() -> (Moment, Deed) {
+    let patience = Deed::annotate(scene::control_planes(), here("shop"), TIMEOUT, "500h");
+    (Moment::Anytime, patience)
+}
+
+pub(crate) fn move_to(store: &'static str) -> (Moment, Deed) {
     edit(move |body| body["spec"]["dataStore"] = store.into())
 }
 
 /// The state is in this store and nowhere else, and the tenant has written all that it wanted to.
-fn assert_lives_in(simulation: &Simulation, vault: &Vault, store: &str) {
+pub(crate) fn assert_lives_in(simulation: &Simulation, vault: &Vault, store: &str) {
     let shop = shop(simulation);
     let tail = || simulation.log().tail(80);
     let uid = text(&shop, "/metadata/uid").to_owned();
@@ -203,11 +209,7 @@ fn assert_lives_in(simulation: &Simulation, vault: &Vault, store: &str) {
 fn the_state_moves_to_another_store_and_no_write_is_lost() {
     for_seeds(seeds(), |seed| {
         let (mut simulation, vault) = world(seed)?;
-        let patience = Deed::annotate(scene::control_planes(), here("shop"), TIMEOUT, "500h");
-        simulation.user(
-            "alice",
-            vec![(Moment::Anytime, patience), move_to("silver")],
-        );
+        simulation.user("alice", vec![patience(), move_to("silver")]);
         simulation.run(STEPS)?;
         assert_lives_in(&simulation, &vault, "silver");
         let shop = shop(&simulation);
@@ -267,14 +269,9 @@ fn pods_that_cannot_work_with_the_new_store_come_back_to_the_old_one() {
 fn whoever_changes_their_mind_ends_where_they_want_to_be() {
     for_seeds(seeds(), |seed| {
         let (mut simulation, vault) = world(seed)?;
-        let patience = Deed::annotate(scene::control_planes(), here("shop"), TIMEOUT, "500h");
         simulation.user(
             "alice",
-            vec![
-                (Moment::Anytime, patience),
-                move_to("silver"),
-                move_to("default"),
-            ],
+            vec![patience(), move_to("silver"), move_to("default")],
         );
         simulation.run(STEPS)?;
         assert_lives_in(&simulation, &vault, "default");
@@ -288,16 +285,12 @@ fn whoever_changes_their_mind_ends_where_they_want_to_be() {
 fn a_control_plane_that_is_put_to_sleep_and_woken_on_the_way_arrives() {
     for_seeds(seeds(), |seed| {
         let (mut simulation, vault) = world(seed)?;
-        let patience = Deed::annotate(scene::control_planes(), here("shop"), TIMEOUT, "500h");
         let scale = |replicas: i32| {
             edit(move |body| {
                 body["spec"]["controlPlane"]["deployment"]["replicas"] = replicas.into();
             })
         };
-        simulation.user(
-            "alice",
-            vec![(Moment::Anytime, patience), move_to("silver")],
-        );
+        simulation.user("alice", vec![patience(), move_to("silver")]);
         simulation.user("bob", vec![scale(0), scale(2)]);
         simulation.run(STEPS)?;
         assert_lives_in(&simulation, &vault, "silver");

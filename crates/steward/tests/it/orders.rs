@@ -4,6 +4,7 @@ use butler_api::conditions::types;
 use butler_runtime::object::ObjectKey;
 use butler_testkit::simulator::{Deed, Failed, Moment, Operation, for_seeds};
 use serde_json::{Value, json};
+use steward::names::SecretRole;
 
 use crate::{
     cast::{
@@ -12,19 +13,24 @@ use crate::{
     scene::{self, here},
 };
 
+/// A control plane that is reached by a name of its own, and so is its tunnel.
+fn behind_an_ingress(host: &str) -> Value {
+    json!({
+        "controlPlane": {
+            "service": { "serviceType": "ClusterIP" },
+            "ingress": { "hostname": host },
+        },
+        "addons": { "konnectivity": {} },
+    })
+}
+
 #[test]
 fn control_planes_come_to_serve_whatever_happens_on_the_way() {
     for_seeds(seeds(), |seed| {
         let (mut simulation, database) = world(seed);
         simulation.user("operator", vec![store_deed()]);
         simulation.user("alice", vec![create_deed("shop", json!({}))]);
-        let behind = json!({
-            "controlPlane": {
-                "service": { "serviceType": "ClusterIP" },
-                "ingress": { "hostname": "web.k8s.example.com" },
-            },
-            "addons": { "konnectivity": {} },
-        });
+        let behind = behind_an_ingress("web.k8s.example.com");
         simulation.user("bob", vec![create_deed("web", behind)]);
         simulation.run(STEPS)?;
         assert_ready(&simulation, "shop");
@@ -51,10 +57,12 @@ fn whatever_secret_is_deleted_comes_back_and_the_pods_follow() {
     for_seeds(seeds(), |seed| {
         let (mut simulation, _) = world(seed);
         simulation.user("operator", vec![store_deed()]);
-        simulation.user("alice", vec![create_deed("shop", json!({}))]);
-        let roles = steward::names::SecretRole::ALL;
-        let lost = usize::try_from(seed).unwrap() % 11;
-        let key = here(&format!("shop-{}", roles[lost].as_str()));
+        // It has every Secret that there can be.
+        let behind = behind_an_ingress("shop.k8s.example.com");
+        simulation.user("alice", vec![create_deed("shop", behind)]);
+        let mut roles = SecretRole::ALL.into_iter().cycle();
+        let lost = roles.nth(usize::try_from(seed).unwrap()).unwrap();
+        let key = here(&format!("shop-{lost}"));
         let again = key.clone();
         simulation.user(
             "meddler",

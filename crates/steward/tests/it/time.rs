@@ -1,20 +1,15 @@
-//! Time passes, and processes die: certificates are renewed when their hour comes, and no death leaves anything half done.
+//! Time passes: certificates and authorities are renewed when their hour comes.
 
 use butler_api::keys::{annotations, labels};
-use butler_runtime::object::{Kind, ObjectKey};
-use butler_testkit::simulator::{
-    Chances, Deed, Failed, Moment, Operation, Problem, Simulation, for_seeds,
-};
+use butler_runtime::object::Kind;
+use butler_testkit::simulator::{Deed, Failed, Moment, Simulation, for_seeds};
 use jiff::SignedDuration;
 use k8s_openapi::api::apps::v1::Deployment;
 use serde_json::{Value, json};
 use steward::names::SecretRole;
 
 use crate::{
-    cast::{
-        STEPS, assert_at_rest, assert_nothing_leaked, assert_ready, create_deed, found, left,
-        seeds, store_deed, world,
-    },
+    cast::{STEPS, assert_at_rest, assert_ready, create_deed, found, seeds, store_deed, world},
     scene::{self, here},
 };
 
@@ -24,8 +19,6 @@ const MONTHS: SignedDuration = SignedDuration::from_hours(24 * 250);
 const NEARLY_TEN_YEARS: SignedDuration = SignedDuration::from_hours(24 * (3650 - 450));
 /// More than the life of a certificate.
 const YEAR: SignedDuration = SignedDuration::from_hours(24 * 366);
-/// As often a process may die in a row before it is left alone.
-const DEATHS: u32 = 30;
 /// What lives longer than certificates.
 const ROOTS: [SecretRole; 3] = [
     SecretRole::Authority,
@@ -133,45 +126,6 @@ fn authorities_are_replaced_before_they_end_and_nobody_has_to_ask() {
         }
         assert_ready(&simulation, "shop");
         assert_at_rest(&mut simulation)?;
-        Ok::<(), Failed>(())
-    })
-    .unwrap();
-}
-
-/// Runs a world in which every process dies again and again, each time after as many steps.
-fn run_dying(simulation: &mut Simulation, after: u64) -> Result<(), Failed> {
-    for _ in 0..DEATHS {
-        match simulation.run(after) {
-            Ok(_) => return Ok(()),
-            Err(failed) if failed.problem == Problem::Restless => simulation.restart(),
-            Err(failed) => return Err(failed),
-        }
-    }
-    simulation.run(STEPS).map(drop)
-}
-
-#[test]
-fn a_process_that_dies_between_any_two_steps_leaves_nothing_half_done() {
-    for_seeds(seeds(), |seed| {
-        let (mut simulation, database) = world(seed);
-        simulation.chances(Chances::calm());
-        simulation.user("operator", vec![store_deed()]);
-        simulation.user("alice", vec![create_deed("shop", json!({}))]);
-        let after = seed + 1;
-        run_dying(&mut simulation, after)?;
-        assert_ready(&simulation, "shop");
-        assert_eq!(database.contents.lock().unwrap().len(), 1);
-        assert_nothing_leaked(&simulation, &database);
-
-        let delete = Operation::delete(scene::control_planes(), here("shop"));
-        simulation.store_mut().perform("alice", delete).unwrap();
-        run_dying(&mut simulation, after)?;
-        assert_eq!(left(&simulation), [""; 0], "{}", simulation.log().tail(60));
-        assert!(database.contents.lock().unwrap().is_empty());
-        assert_nothing_leaked(&simulation, &database);
-        let store = ObjectKey::cluster("default");
-        let store = found(&simulation, &scene::stores(), &store);
-        assert_eq!(scene::ready(&store), "True Ready");
         Ok::<(), Failed>(())
     })
     .unwrap();

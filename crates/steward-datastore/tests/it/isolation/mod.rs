@@ -3,6 +3,8 @@
 
 mod attacks;
 
+use std::cell::Cell;
+
 use butler_proto::etcd::kv_client::KvClient;
 use butler_proto::etcd::lease_client::LeaseClient;
 use butler_proto::etcd::{KeyValue, LeaseGrantRequest, PutRequest, RangeRequest};
@@ -77,7 +79,12 @@ fn world() -> impl Strategy<Value = World> {
         proptest::collection::vec(schema, 3..7),
         proptest::collection::vec(probe(), PROBES),
     )
-        .prop_map(|(schemas, probes)| World { schemas, probes })
+        .prop_map(|(mut schemas, probes)| {
+            // Whose keys begin where those of the first end; so there are two in every world.
+            let neighbour = format!("{}0", schemas[0]);
+            schemas.insert(1, neighbour);
+            World { schemas, probes }
+        })
 }
 
 fn probe() -> impl Strategy<Value = Probe> {
@@ -125,14 +132,27 @@ fn no_tenant_reaches_the_keys_or_leases_of_another() {
         max_shrink_iters: 200,
         ..Config::default()
     });
+    let crossings = Cell::new(0);
     runner
-        .run(&world(), |world| runtime.block_on(try_world(&etcd, &world)))
+        .run(&world(), |world| {
+            let crossed = runtime.block_on(try_world(&etcd, &world))?;
+            crossings.set(crossings.get() + crossed);
+            Ok(())
+        })
         .unwrap();
+    let most = usize::try_from(WORLDS).unwrap() * PROBES;
+    assert!(
+        crossings.get() * 4 > most,
+        "only {} of {most} requests were for the keys of others",
+        crossings.get()
+    );
 }
 
-async fn try_world(etcd: &Etcd, world: &World) -> Result<(), TestCaseError> {
+/// Tries one world; says how many requests were for the keys of others.
+async fn try_world(etcd: &Etcd, world: &World) -> Result<usize, TestCaseError> {
     let store = etcd.store();
     let members = admit(etcd, &store, &world.schemas).await;
+    assert!(members.len() > 1, "nobody is alone: {:?}", world.schemas);
     let before = everything(etcd).await;
     let outcome = attack_all(&members, world).await;
     let after = everything(etcd).await;
@@ -147,9 +167,9 @@ async fn try_world(etcd: &Etcd, world: &World) -> Result<(), TestCaseError> {
         [],
         "nothing is left of dropped tenants"
     );
-    outcome?;
+    let crossings = outcome?;
     prop_assert_eq!(before, after);
-    Ok(())
+    Ok(crossings)
 }
 
 /// Makes those tenants that may have their names. Each has a key of its own, one with its lease, and one of an awkward name.
@@ -212,7 +232,22 @@ async fn everything(etcd: &Etcd) -> Vec<KeyValue> {
         .kvs
 }
 
-async fn attack_all(members: &[Member], world: &World) -> Result<(), TestCaseError> {
+/// Whether a request is for keys that somebody else has.
+fn crosses(attacker: &Member, members: &[Member], key: &[u8], range_end: &[u8]) -> bool {
+    let others = members
+        .iter()
+        .filter(|member| member.tenant.user != attacker.tenant.user);
+    let mut ranges = others.map(|member| KeyRange::of(&member.tenant.schema));
+    ranges.any(|range| match range_end {
+        [] => range.start() <= key && key < range.end(),
+        [0] => key < range.end(),
+        end => key < range.end() && end > range.start(),
+    })
+}
+
+/// Tries everything; says how many requests were for the keys of others.
+async fn attack_all(members: &[Member], world: &World) -> Result<usize, TestCaseError> {
+    let mut crossings = 0;
     for probe in &world.probes {
         let attacker = probe.attacker.get(members);
         let key = probe.from.key(members);
@@ -226,6 +261,7 @@ async fn attack_all(members: &[Member], world: &World) -> Result<(), TestCaseErr
             continue;
         }
         let own = is_own(&attacker.tenant.schema, &key, &range_end);
+        crossings += usize::from(crosses(attacker, members, &key, &range_end));
         for (form, answer) in read_forms(attacker, &key, &range_end).await {
             judge(form, attacker, &key, &range_end, own, &answer)?;
         }
@@ -244,5 +280,5 @@ async fn attack_all(members: &[Member], world: &World) -> Result<(), TestCaseErr
     for attacker in members {
         attack_server(attacker, members).await?;
     }
-    Ok(())
+    Ok(crossings)
 }

@@ -2,6 +2,10 @@
 
 mod names;
 
+use std::cell::RefCell;
+use std::time::Duration;
+
+use butler_testkit::process::until;
 use butler_testkit::requires;
 use futures::future::join_all;
 use pretty_assertions::assert_eq;
@@ -16,6 +20,8 @@ use tokio_postgres::{Client, Config, NoTls};
 use crate::servers::postgresql::{PostgreSql, installed};
 use crate::servers::{ADMINISTRATOR, COMPLETE, PASSWORD, named, renamed, tenant};
 
+/// How long a session may take to notice something; less than a freeze waits for a write.
+const PATIENCE: Duration = Duration::from_secs(5);
 /// kine's table as older versions of kine make it.
 const OLD_TABLE: &str = "\
     CREATE TABLE kine (id SERIAL PRIMARY KEY, name VARCHAR(630), created INTEGER, deleted INTEGER, \
@@ -408,6 +414,16 @@ async fn a_store_by_two_names_is_one_store_and_loses_nothing() {
     connected.client.batch_execute(write).await.unwrap();
 }
 
+/// Waits until a session in the tenant's database waits for another one.
+async fn until_somebody_waits_in(observer: &Client, tenant: &Tenant) {
+    let waiting = "SELECT 1 FROM pg_stat_activity WHERE datname = $1 AND wait_event_type = 'Lock'";
+    let seen = until(PATIENCE, async || {
+        let rows = observer.query(waiting, &[&tenant.schema.as_str()]).await;
+        (!rows.unwrap().is_empty()).then_some(())
+    });
+    seen.await.expect("the freeze waits for the write");
+}
+
 #[tokio::test]
 async fn nobody_writes_into_what_is_copied_until_it_is_set_up_again() {
     requires!(installed());
@@ -422,11 +438,19 @@ async fn nobody_writes_into_what_is_copied_until_it_is_set_up_again() {
     // A write that is under way is waited for, and is in what is copied.
     connected.client.batch_execute("BEGIN").await.unwrap();
     connected.client.batch_execute(write).await.unwrap();
-    let (frozen, ()) = tokio::join!(store.freeze(&tenant), async {
-        tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+    let observer = administrator(server, "postgres").await;
+    let order = RefCell::new(Vec::new());
+    let freeze = async {
+        store.freeze(&tenant).await.unwrap();
+        order.borrow_mut().push("the freeze holds");
+    };
+    let commit = async {
+        until_somebody_waits_in(&observer, &tenant).await;
+        order.borrow_mut().push("the write ends");
         connected.client.batch_execute("COMMIT").await.unwrap();
-    });
-    frozen.unwrap();
+    };
+    tokio::join!(freeze, commit);
+    assert_eq!(order.into_inner(), ["the write ends", "the freeze holds"]);
     store.freeze(&tenant).await.unwrap();
     assert!(store.is_frozen(&tenant).await.unwrap());
     assert_eq!(store.count(&tenant).await.unwrap(), 2);

@@ -42,10 +42,12 @@ pub(super) fn container(inputs: &PodInputs<'_>) -> Value {
         .resources
         .as_ref()
         .and_then(|all| all.api_server.as_ref());
-    let mut mounts = vec![mount(CERTIFICATES, "/etc/kubernetes/pki")];
+    let mut mounts = vec![mount(CERTIFICATES, volumes::CERTIFICATES_DIRECTORY)];
     mounts.extend(volumes::authority_mounts());
     if !inputs.connection.is_etcd() {
-        mounts.push(json!({ "name": volumes::KINE_SOCKET, "mountPath": "/uds" }));
+        mounts.push(
+            json!({ "name": volumes::KINE_SOCKET, "mountPath": volumes::KINE_SOCKET_DIRECTORY }),
+        );
     }
     if let Some(tunnel) = Tunnel::of(inputs.control_plane, inputs.settings) {
         mounts.extend(volumes::api_server_tunnel_mounts(tunnel));

@@ -24,7 +24,7 @@ pub(super) fn container(inputs: &PodInputs<'_>) -> Value {
         .as_ref()
         .and_then(|all| all.controller_manager.as_ref());
     let mut mounts = vec![
-        mount(CERTIFICATES, "/etc/kubernetes/pki"),
+        mount(CERTIFICATES, volumes::CERTIFICATES_DIRECTORY),
         volumes::kubeconfig_mount(SecretRole::ControllerManagerKubeconfig),
     ];
     mounts.extend(volumes::authority_mounts());

@@ -24,7 +24,8 @@ pub(super) fn container(inputs: &PodInputs<'_>) -> Option<Value> {
         // The Secret holds it ready made: a password may need escaping there.
         ("endpoint", format!("$({})", config_keys::ENDPOINT)),
     ];
-    let mut mounts = vec![json!({ "name": volumes::KINE_SOCKET, "mountPath": "/uds" })];
+    let mut mounts =
+        vec![json!({ "name": volumes::KINE_SOCKET, "mountPath": volumes::KINE_SOCKET_DIRECTORY })];
     if connection.has_certificates() {
         flags.push(("ca-file", format!("{CERTIFICATES}/ca.crt")));
         mounts.push(volumes::mount(volumes::KINE_CERTIFICATES, CERTIFICATES));

@@ -32,7 +32,7 @@ pub use api_server::image as api_server_image;
 pub(super) use api_server::unknown_plugins;
 pub(crate) use arguments::merge as merge_arguments;
 pub(super) use own_tunnel::refused_arguments as refused_by_own_tunnel;
-pub use volumes::{mounted, reserved_volumes};
+pub use volumes::{mounted, reserved_paths, reserved_volumes, standing_volumes};
 
 /// Nobody: the user and group our containers run as, and the group of the files they read.
 const NOBODY: i64 = 65_534;

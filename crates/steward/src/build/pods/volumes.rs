@@ -11,9 +11,14 @@ use crate::{
     addresses::public_host,
     build::{PodInputs, StoreConnection, egress},
     names::{Names, SecretRole},
+    settings::Settings,
     tunnel::Tunnel,
 };
 
+/// Where the components find their certificates and keys.
+pub(super) const CERTIFICATES_DIRECTORY: &str = "/etc/kubernetes/pki";
+/// Where the socket between the API server and kine is.
+pub(super) const KINE_SOCKET_DIRECTORY: &str = "/uds";
 /// All certificates and keys of the components.
 pub(super) const CERTIFICATES: &str = "etc-kubernetes-pki";
 /// The socket between the API server and kine.
@@ -66,6 +71,52 @@ pub fn reserved_volumes() -> BTreeSet<&'static str> {
     ];
     let authorities = AUTHORITIES.into_iter().map(|(name, _)| name);
     fixed.into_iter().chain(authorities).collect()
+}
+
+/// Those of our volumes that pods of this control plane may have. Whether there is one for kine depends on the store, which need not
+/// be known yet.
+pub fn standing_volumes(
+    control_plane: &TenantControlPlane,
+    settings: &Settings,
+) -> BTreeSet<&'static str> {
+    let own_tunnel = [manifests::names::SOCKET_VOLUME];
+    let konnectivity = [KONNECTIVITY_SOCKET];
+    let any_tunnel = [
+        EGRESS_CONFIGURATION,
+        KONNECTIVITY_CERTIFICATE,
+        KONNECTIVITY_KUBECONFIG,
+    ];
+    let absent = match Tunnel::of(control_plane, settings) {
+        None => [&own_tunnel[..], &konnectivity, &any_tunnel].concat(),
+        Some(Tunnel::Konnectivity(_)) => own_tunnel.to_vec(),
+        Some(Tunnel::Butler { .. }) => konnectivity.to_vec(),
+    };
+    let mut volumes = reserved_volumes();
+    volumes.retain(|volume| !absent.contains(volume));
+    volumes
+}
+
+/// Where the components have what is theirs: directories and single files.
+pub fn reserved_paths() -> Vec<String> {
+    let fixed = [
+        CERTIFICATES_DIRECTORY,
+        KINE_SOCKET_DIRECTORY,
+        konnectivity::SOCKET_DIRECTORY,
+        manifests::names::SOCKET_DIRECTORY,
+        EGRESS_DIRECTORY,
+        TUNNEL_CERTIFICATES,
+    ];
+    let authorities = AUTHORITIES.into_iter().map(|(_, path)| path);
+    let files = [
+        SecretRole::SchedulerKubeconfig,
+        SecretRole::ControllerManagerKubeconfig,
+    ];
+    let files = files.into_iter().map(kubeconfig_file);
+    let directories = fixed.into_iter().chain(authorities).map(str::to_owned);
+    directories
+        .chain(files)
+        .chain([tunnel_kubeconfig_file()])
+        .collect()
 }
 
 /// The Secrets that the pods mount or read. Without all of them no pod can start.

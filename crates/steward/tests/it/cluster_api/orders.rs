@@ -9,7 +9,9 @@ use super::{
     scene::{self, CLUSTER},
 };
 use crate::{
-    cast::{STEPS, assert_at_rest, assert_ready, found, left, seeds, store_deed},
+    cast::{
+        STEPS, assert_at_rest, assert_nothing_leaked, assert_ready, found, left, seeds, store_deed,
+    },
     scene::{condition, here, secrets},
 };
 
@@ -117,15 +119,19 @@ fn assert_handed_on(simulation: &Simulation, seed: u64) {
 #[test]
 fn a_cluster_gets_its_control_plane_and_takes_it_along() {
     for_seeds(seeds(), |seed| {
-        let (mut simulation, _) = world(seed);
+        let (mut simulation, database) = world(seed);
         deeds(&mut simulation, seed);
         simulation.run(STEPS)?;
         assert_handed_on(&simulation, seed);
+        assert_eq!(database.contents.lock().unwrap().len(), 1);
+        assert_nothing_leaked(&simulation, &database);
         assert_at_rest(&mut simulation)?;
         let delete = Operation::delete(scene::clusters(), here(CLUSTER));
         simulation.store_mut().perform("alice", delete).unwrap();
         simulation.run(STEPS)?;
         assert_eq!(left(&simulation), Vec::<String>::new());
+        assert!(database.contents.lock().unwrap().is_empty());
+        assert_nothing_leaked(&simulation, &database);
         Ok::<(), Failed>(())
     })
     .unwrap();

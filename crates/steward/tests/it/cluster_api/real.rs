@@ -11,7 +11,7 @@ use butler_api::{
     steward::tenant_control_plane::TenantControlPlane,
 };
 use butler_runtime::object::Kind;
-use butler_testkit::{eventually, eventually_gone, requires, skip::Requirement};
+use butler_testkit::{eventually, eventually_gone};
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::Secret};
 use kube::{
     Api, Client,
@@ -62,12 +62,7 @@ async fn hosted_when(client: &Client, what: &str, is_so: impl Fn(&Value) -> bool
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cluster_of_the_real_cluster_api_gets_a_hosted_control_plane() {
-    let sources = manager::sources();
-    requires!(Requirement::new(
-        sources.is_some(),
-        "the Go module of Cluster API is not in the module cache"
-    ));
-    let server = manager::start(&sources.unwrap_or_default()).await;
+    let server = manager::start().await;
     let client = server.client_as("story");
     set_the_scene(&client).await;
     let steward = run_steward(&server);

@@ -3,7 +3,10 @@
 
 use std::{net::SocketAddr, sync::Arc};
 
-use butler_api::steward::{data_store::DataStore, tenant_control_plane::TenantControlPlane};
+use butler_api::{
+    cluster_api::steward_control_plane::StewardControlPlane,
+    steward::{data_store::DataStore, tenant_control_plane::TenantControlPlane},
+};
 use butler_runtime::{
     admission::Reach,
     client::Component,
@@ -84,17 +87,24 @@ impl Customer {
         refusal(self.control_planes.patch(name, &parameters, &patch).await)
     }
 
-    /// The API server may call a new webhook a moment later than it accepted the registration.
+    /// The API server may call a new webhook a moment later than it accepted the registration, and learns of those that fill in and of
+    /// those that refuse one after the other.
     async fn until_reviewed(&self) {
-        let body = scene::control_plane(&here("probe"), version("v1.99.0"));
-        let object = serde_json::from_value(body).unwrap();
-        let parameters = PostParams {
+        let dry_run = PostParams {
             dry_run: true,
             ..PostParams::default()
         };
+        let probe = |parts: Value| {
+            let body = scene::control_plane(&here("probe"), parts);
+            serde_json::from_value::<TenantControlPlane>(body).unwrap()
+        };
+        let (wrong, right) = (probe(version("v1.99.0")), probe(json!({})));
         let reviewed = process::until(PATIENCE, async || {
-            let said = refusal(self.control_planes.create(&parameters, &object).await);
-            said.contains("denied the request").then_some(())
+            let refused = refusal(self.control_planes.create(&dry_run, &wrong).await);
+            let filled_in = self.control_planes.create(&dry_run, &right).await.ok()?;
+            let are_called =
+                refused.contains("denied the request") && filled_in.spec.data_store.is_some();
+            are_called.then_some(())
         });
         assert_eq!(reviewed.await, Some(()));
     }
@@ -203,5 +213,66 @@ async fn what_could_not_work_is_refused_with_the_reason() {
     assert_says(&said, &words);
     let kept = stores.get("default").await.unwrap();
     assert_eq!(kept.metadata.deletion_timestamp, None);
+
+    // What that store refers to, and nobody else's Secret.
+    let delete = async |name: &str| {
+        let parameters = DeleteParams::default();
+        refusal(secrets.delete(name, &parameters).await)
+    };
+    let said = delete("default-certs").await;
+    assert_says(
+        &said,
+        &[
+            "denied the request",
+            "referred to by DataStores that could not be used without it: default;",
+        ],
+    );
+    create(&secrets, scene::store_certificates("other")).await;
+    assert_eq!(delete("other-certs").await, "accepted");
+
+    // Control planes of Cluster API follow the same rules of versions.
+    let of_cluster_api = Api::<StewardControlPlane>::namespaced(client.clone(), TEAM);
+    let at = |version: &str| {
+        let body = json!({
+            "apiVersion": "controlplane.cluster.x-k8s.io/v1alpha1", "kind": "StewardControlPlane",
+            "metadata": { "name": "desk" }, "spec": { "version": version },
+        });
+        serde_json::from_value::<StewardControlPlane>(body).unwrap()
+    };
+    let parameters = PostParams::default();
+    let said = refusal(of_cluster_api.create(&parameters, &at("v1.37.0")).await);
+    assert_says(
+        &said,
+        &["denied the request: spec.version", "v1.37.0", unsupported],
+    );
+    of_cluster_api
+        .create(&parameters, &at("v1.34.2"))
+        .await
+        .unwrap();
+    let too_far = Patch::Merge(json!({ "spec": { "version": "v1.36.3" } }));
+    let parameters = PatchParams::default();
+    let said = refusal(of_cluster_api.patch("desk", &parameters, &too_far).await);
+    assert_says(
+        &said,
+        &[
+            "spec.version",
+            "v1.34.2",
+            "v1.36.3",
+            "one minor version at a time",
+        ],
+    );
+
+    // Pods that could never start, and names that nobody can connect to.
+    let missing = spec(json!({
+        "additionalVolumeMounts": { "apiServer": [{ "name": "logs", "mountPath": "/var/log" }] },
+    }));
+    let said = customer.changes("shop", &missing).await;
+    assert_says(&said, &["the volume logs does not exist"]);
+    let wildcard = json!({ "controlPlane": {
+        "service": { "serviceType": "ClusterIP" },
+        "gateway": { "hostname": "*.k8s.example.com", "parentRefs": [{ "name": "public" }] },
+    } });
+    let said = customer.asks("wild", wildcard).await;
+    assert_says(&said, &["gateway.hostname", "is a wildcard"]);
     steward.begin();
 }

@@ -5,6 +5,7 @@ mod additions;
 mod admission;
 mod changes;
 mod expiry;
+mod inside;
 mod joining;
 mod overrides;
 mod sleeping;

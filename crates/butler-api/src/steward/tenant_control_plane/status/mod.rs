@@ -43,6 +43,10 @@ pub struct TenantControlPlaneStatus {
     /// The addons.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub addons: Option<AddonsStatus>,
+    /// How long it took to each stage on the way to the first `Ready`. Stages overlap, so each counts from the creation.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    pub stages: Vec<PassedStage>,
     /// Generation of the spec that this status is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
@@ -50,6 +54,18 @@ pub struct TenantControlPlaneStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "crate::schema::conditions")]
     pub conditions: Vec<Condition>,
+}
+
+/// A stage that a control plane passed for the first time. It stays as it is, whatever happens to the control plane later.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PassedStage {
+    /// The condition that became true.
+    pub name: String,
+    /// When it did.
+    pub passed_at: Time,
+    /// How many seconds after the control plane was created.
+    pub seconds: i64,
 }
 
 /// A Secret that Steward keeps.
