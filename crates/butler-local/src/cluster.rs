@@ -39,6 +39,9 @@ pub struct Tenant {
     /// Whether the machine with an id is the tenant's. Nodes are objects of the tenant: what one says of a machine that is
     /// somebody else's counts for nothing.
     pub machines: Arc<dyn Fn(&str) -> bool + Send + Sync>,
+    /// Whether machines are told about its pods. Not where the tenant brings a network of its own: routes and a configuration of
+    /// ours would be in its way.
+    pub pods: bool,
     /// Whether its ranges grow by themselves when Services wait.
     pub grows: bool,
     /// Told how many Services wait for an address; nothing before that is known.

@@ -26,7 +26,7 @@ use crate::{
     hands::{AddressChange, Hands, LocalMachine},
     members::members,
     placement::{self, Placement, Site, Sites, Want},
-    pods::pod_networks,
+    pods::{pod_networks, without_pods},
     proxies::SharedProxies,
     run::{Bell, Memories, Pass},
     source::{Served, Source},
@@ -130,13 +130,18 @@ impl<H: Hands> Fabric<H> {
         }
     }
 
-    /// What running machines are still to be told about pods. One that left the cluster is told to forget them.
+    /// What running machines are still to be told about pods. One that left the cluster is told to forget them, and so is one whose
+    /// cluster has a network of its own: it may have known them before.
     fn due_networks(
         &self,
         machines: &[LocalMachine],
         members: &BTreeMap<&MachineName, &NodeFacts>,
     ) -> Vec<(MachineName, PodNetwork)> {
-        let mut networks = pod_networks(machines, members);
+        let mut networks = if self.source.gives_pods() {
+            pod_networks(machines, members)
+        } else {
+            without_pods(members)
+        };
         let due = |(name, told): (&MachineName, &Told)| match networks.remove(name) {
             Some(network) if told.pods.as_ref() != Some(&network) => Some((name.clone(), network)),
             None if told

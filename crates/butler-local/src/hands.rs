@@ -61,6 +61,8 @@ impl AddressChange {
 pub enum ProxyAnswer {
     /// What it told the kernel is in step with the cluster.
     InStep,
+    /// It says so, but nothing in the kernel shows it: it has just begun, or tells the kernel by other means than nftables.
+    Unproven,
     /// It is not, or its node is about to go.
     Behind,
     /// Nothing: it does not run, or cannot be reached.
@@ -90,8 +92,12 @@ pub trait Hands: Send + Sync + 'static {
         change: &AddressChange,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send;
 
-    /// Asks the kube-proxy of the machine with an address whether it works.
-    fn ask_kube_proxy(&self, address: Ipv4Addr) -> impl Future<Output = ProxyAnswer> + Send;
+    /// Asks the kube-proxy of a machine, which has this address, whether it works.
+    fn ask_kube_proxy(
+        &self,
+        machine: &MachineName,
+        address: Ipv4Addr,
+    ) -> impl Future<Output = ProxyAnswer> + Send;
 
     /// Tells that a machine came, went, started or ended. What exactly, [`Hands::machines`] shows.
     fn changes(&self) -> BoxStream<'static, ()>;
@@ -164,13 +170,18 @@ impl Hands for Host {
         }
     }
 
-    async fn ask_kube_proxy(&self, address: Ipv4Addr) -> ProxyAnswer {
+    async fn ask_kube_proxy(&self, machine: &MachineName, address: Ipv4Addr) -> ProxyAnswer {
         let asking = status_line(address);
-        match tokio::time::timeout(PROXY_PATIENCE, asking).await {
+        let answer = match tokio::time::timeout(PROXY_PATIENCE, asking).await {
             Ok(Ok(line)) => judged(&line),
             // Why it does not answer matters to nobody here; that it does not is acted upon.
             Ok(Err(_)) | Err(_) => ProxyAnswer::Nothing,
+        };
+        // It also says that it is in step before it has told the kernel anything.
+        if answer == ProxyAnswer::InStep && !self.has_service_rules(machine).await {
+            return ProxyAnswer::Unproven;
         }
+        answer
     }
 
     fn changes(&self) -> BoxStream<'static, ()> {

@@ -32,6 +32,16 @@ pub(crate) fn pod_networks(
     machines.iter().filter_map(network).collect()
 }
 
+/// The same where somebody else gives pods their network: every machine that is a node forgets what it was told.
+pub(crate) fn without_pods(
+    members: &BTreeMap<&MachineName, &NodeFacts>,
+) -> BTreeMap<MachineName, PodNetwork> {
+    let names = members.keys();
+    names
+        .map(|name| ((*name).clone(), PodNetwork::default()))
+        .collect()
+}
+
 #[cfg(test)]
 mod tests {
     use pretty_assertions::assert_eq;
@@ -80,6 +90,15 @@ mod tests {
         assert_eq!(first.own, None);
         assert_eq!(first.peers, BTreeMap::from([(pods(2), address(2))]));
         assert_eq!(found[&machine_name("m2")].peers, BTreeMap::new());
+    }
+
+    #[test]
+    fn where_the_tenant_brings_a_network_machines_know_neither_ways_nor_ranges() {
+        let machines = [machine("m1", 1), machine("m2", 2), machine("m3", 3)];
+        let nodes = [node("n1", 1), node("n2", 2)];
+        let found = without_pods(&members(&machines, &nodes));
+        let nothing = |name| (machine_name(name), PodNetwork::default());
+        assert_eq!(found, BTreeMap::from([nothing("m1"), nothing("m2")]));
     }
 
     #[test]

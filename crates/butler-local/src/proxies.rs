@@ -25,7 +25,8 @@ use crate::{
     source::Source,
 };
 
-/// A node that is ready for so long and whose kube-proxy does not answer perhaps has none, or somebody else's.
+/// A node that is ready for so long and whose kube-proxy does not answer perhaps has none, or somebody else's. One that says for so long
+/// that it works, while nftables know nothing of it, tells the kernel by other means.
 const GRACE: SignedDuration = SignedDuration::from_secs(30);
 /// One that answered is perhaps being replaced: what it told the kernel stays meanwhile.
 const FORGIVEN: SignedDuration = SignedDuration::from_secs(15);
@@ -79,6 +80,8 @@ struct Record {
     life: u32,
     asked: Timestamp,
     last: ProxyAnswer,
+    /// Since when it says the same.
+    since: Timestamp,
     /// How often in a row it did not work.
     failures: u32,
     /// When it worked last.
@@ -94,6 +97,9 @@ impl Record {
             life,
             asked: now,
             last: answer,
+            since: before
+                .filter(|before| before.last == answer)
+                .map_or(now, |before| before.since),
             failures: if works { 0 } else { failures.saturating_add(1) },
             worked: works
                 .then_some(now)
@@ -109,6 +115,12 @@ impl Record {
         };
         if self.last == ProxyAnswer::InStep || is_missed() {
             Proxy::Works
+        } else if self.last == ProxyAnswer::Unproven {
+            if lasted(self.since) < GRACE {
+                Proxy::Awaited
+            } else {
+                Proxy::Works
+            }
         } else if ready_since.is_some_and(|since| lasted(since) < GRACE) {
             Proxy::Awaited
         } else {
@@ -232,7 +244,9 @@ impl<H: Hands> Prober<H> {
 }
 
 async fn ask<H: Hands>(hands: Arc<H>, candidate: Candidate) -> (Candidate, ProxyAnswer) {
-    let answer = hands.ask_kube_proxy(candidate.address).await;
+    let answer = hands
+        .ask_kube_proxy(&candidate.name, candidate.address)
+        .await;
     (candidate, answer)
 }
 
@@ -285,6 +299,18 @@ mod tests {
         assert_eq!(restarting.verdict(Some(at(0)), at(115)), Proxy::Silent);
         let behind = record(&[(100, ProxyAnswer::InStep), (101, ProxyAnswer::Behind)]);
         assert_eq!(behind.verdict(Some(at(0)), at(101)), Proxy::Silent);
+    }
+
+    #[test]
+    fn one_that_has_told_the_kernel_nothing_is_waited_for_until_it_is_clear_that_it_uses_other_means()
+     {
+        let begun = record(&[(100, ProxyAnswer::Nothing), (101, ProxyAnswer::Unproven)]);
+        assert_eq!(begun.verdict(Some(at(0)), at(130)), Proxy::Awaited);
+        assert_eq!(begun.verdict(Some(at(0)), at(131)), Proxy::Works);
+        let longer = record(&[(101, ProxyAnswer::Unproven), (120, ProxyAnswer::Unproven)]);
+        assert_eq!(longer.verdict(Some(at(0)), at(131)), Proxy::Works);
+        let told = record(&[(101, ProxyAnswer::Unproven), (102, ProxyAnswer::InStep)]);
+        assert_eq!(told.verdict(Some(at(0)), at(102)), Proxy::Works);
     }
 
     #[test]

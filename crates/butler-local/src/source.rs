@@ -28,6 +28,8 @@ pub(crate) enum Source {
 #[derive(Clone)]
 pub(crate) struct Estate {
     pub(crate) tenant: AllocationClusterReference,
+    /// Whether machines are told about its pods.
+    pub(crate) pods: bool,
     /// Who we are: the name beside our mark on ranges.
     pub(crate) user: Arc<str>,
     /// Whether the ranges grow by themselves.
@@ -50,10 +52,12 @@ impl Source {
                 namespace,
                 name,
                 machines,
+                pods,
                 grows,
                 waiting,
             }) => Self::Ranges(Estate {
                 tenant: AllocationClusterReference { name, namespace },
+                pods,
                 user,
                 grows,
                 waiting,
@@ -67,6 +71,14 @@ impl Source {
         match self {
             Self::Pool(_) => true,
             Self::Ranges(estate) => (estate.machines)(&machine.id),
+        }
+    }
+
+    /// Whether machines are told about the pods of the cluster.
+    pub(crate) const fn gives_pods(&self) -> bool {
+        match self {
+            Self::Pool(_) => true,
+            Self::Ranges(estate) => estate.pods,
         }
     }
 

@@ -2,7 +2,7 @@
 //!
 //! One is asked for in the first pool; while a pool refuses, the next is asked as well. What a machine has already is asked for
 //! exactly. Each allocation carries the mark of a user ([`finalizers::ADDRESSES_IN_USE`]), so that its address is not given to
-//! anybody else while the machine may still have it.
+//! anybody else while the machine may still have it. Labels name the tenant cluster of a machine, by which its quota is counted.
 
 use std::{fmt::Write as _, net::IpAddr};
 
@@ -12,7 +12,7 @@ use butler_api::{
         PinnedRange,
     },
     conditions::{reasons, types},
-    keys::finalizers,
+    keys::{finalizers, labels},
     reference::LocalReference,
 };
 use butler_runtime::{
@@ -43,6 +43,8 @@ pub struct Allocation {
     pub address: Option<IpAddr>,
     /// Why it is refused, if it is.
     pub refusal: Option<String>,
+    /// Whether it is refused because the tenant cluster may have no more.
+    pub over_quota: bool,
     /// Whether it is being deleted.
     pub deleting: bool,
     /// Whether it carries the mark of a user.
@@ -75,6 +77,8 @@ impl Projection for Allocation {
                 .filter(|_| granted)
                 .and_then(|address| address.parse().ok()),
             refusal: refused.then(words),
+            over_quota: refused
+                && ready.is_some_and(|ready| ready.reason == reasons::QUOTA_EXCEEDED),
             deleting: allocation.metadata.deletion_timestamp.is_some(),
             in_use: allocation
                 .finalizers()
@@ -98,6 +102,8 @@ pub(crate) struct Claimant<'a> {
     pub(crate) owner: &'a ObjectKey,
     pub(crate) uid: &'a str,
     pub(crate) purpose: AllocationType,
+    /// The tenant cluster that the addresses count for, if they do.
+    pub(crate) tenant: Option<&'a ObjectKey>,
     /// The namespace of the pools, which is the provider configuration's.
     pub(crate) namespace: Option<&'a str>,
     pub(crate) pools: &'a [String],
@@ -178,15 +184,31 @@ pub(crate) fn decide(
     }
     let mut apply = Vec::new();
     let mut refusals = Vec::new();
+    let mut over_quota = None;
     for pool in claimant.pools {
         apply.push(claimant.manifest(pool, has));
         let asked = live().find(|asked| asked.pool == *pool && asked.pinned == has);
-        match asked.and_then(|asked| asked.refusal.as_ref()) {
-            Some(refusal) => refusals.push(format!("NetworkPool {pool}: {refusal}")),
-            None => break,
+        let Some((asked, refusal)) = asked.and_then(|asked| Some((asked, asked.refusal.as_ref()?)))
+        else {
+            break;
+        };
+        if asked.over_quota {
+            // It counts in all pools: another one would say the same.
+            over_quota = Some(refusal);
+            break;
         }
+        refusals.push(format!("NetworkPool {pool}: {refusal}"));
     }
-    let finding = if refusals.len() == claimant.pools.len() {
+    let finding = if let Some(refusal) = over_quota {
+        let limit = match claimant.purpose {
+            AllocationType::Nodes => "maxNodeIPs",
+            AllocationType::Loadbalancer => "maxLoadBalancerIPs",
+        };
+        let message = format!(
+            "{refusal}; ask for less, or raise network.quotaPerTenant.{limit} of the ProviderConfig"
+        );
+        Finding::new(false, reasons::QUOTA_EXCEEDED, message)
+    } else if refusals.len() == claimant.pools.len() {
         Finding::new(false, reasons::POOL_EXHAUSTED, refusals.join("; "))
     } else {
         let pool = claimant.pools.get(refusals.len());
@@ -246,14 +268,19 @@ impl Claimant<'_> {
                 end_address: address,
             }),
         };
-        let body = json!({
-            "metadata": {
-                "name": name,
-                "namespace": self.namespace,
-                "finalizers": [finalizers::ADDRESSES_IN_USE],
-            },
-            "spec": spec,
+        let mut metadata = json!({
+            "name": name,
+            "namespace": self.namespace,
+            "finalizers": [finalizers::ADDRESSES_IN_USE],
         });
+        if let Some(tenant) = self.tenant {
+            metadata["labels"] = json!({
+                labels::TENANT: tenant.name,
+                labels::SOURCE_NAMESPACE: tenant.namespace,
+                labels::SOURCE_NAME: tenant.name,
+            });
+        }
+        let body = json!({ "metadata": metadata, "spec": spec });
         Manifest::new(Kind::of::<IPAllocation>(), body)
     }
 }

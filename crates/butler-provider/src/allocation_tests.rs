@@ -10,6 +10,7 @@ fn claimant<'a>(owner: &'a ObjectKey, pools: &'a [String]) -> Claimant<'a> {
         owner,
         uid: "u-1",
         purpose: AllocationType::Nodes,
+        tenant: None,
         namespace: Some("butler-system"),
         pools,
     }
@@ -23,6 +24,7 @@ fn granted(name: &str, pool: &str, address: &str) -> Allocation {
         pinned: None,
         address: Some(address.parse().unwrap()),
         refusal: None,
+        over_quota: false,
         deleting: false,
         in_use: true,
     }
@@ -71,4 +73,51 @@ fn an_allocation_that_is_going_away_is_not_built_on() {
     assert_eq!(release_all(std::slice::from_ref(&leaving)).len(), 1);
     leaving.in_use = false;
     assert_eq!(release_all(&[leaving]).len(), 0);
+}
+
+#[test]
+fn an_allocation_names_the_tenant_cluster_that_it_counts_for() {
+    let owner = ObjectKey::namespaced("shop-1a2b3c4d", "worker");
+    let pools = ["blue".to_owned()];
+    let tenant = ObjectKey::namespaced("payments", "shop");
+    let counted = Claimant {
+        tenant: Some(&tenant),
+        ..claimant(&owner, &pools)
+    };
+    let manifest = counted.manifest("blue", None);
+    assert_eq!(
+        manifest.body["metadata"]["labels"],
+        json!({
+            "butler.butlerlabs.dev/tenant": "shop",
+            "butler.butlerlabs.dev/source-namespace": "payments",
+            "butler.butlerlabs.dev/source-name": "shop",
+        })
+    );
+    // It belongs to its machine as before, and an older release has given it the same name.
+    let uncounted = claimant(&owner, &pools).manifest("blue", None);
+    assert_eq!(uncounted.body["metadata"]["labels"], Value::Null);
+    assert_eq!(manifest.body["spec"], uncounted.body["spec"]);
+    assert_eq!(manifest.key, uncounted.key);
+}
+
+#[test]
+fn a_tenant_that_may_have_no_more_is_told_so_once_and_no_other_pool_is_asked() {
+    let owner = ObjectKey::namespaced("demo", "worker");
+    let pools = ["blue".to_owned(), "red".to_owned()];
+    let mut asked = granted("first", "blue", "10.213.73.8");
+    asked.address = None;
+    asked.over_quota = true;
+    asked.refusal = Some(
+        "TenantCluster payments/shop may have 3 node addresses and has 3; 1 more is too many"
+            .to_owned(),
+    );
+    let decided = decide(&claimant(&owner, &pools), &[asked.clone()], None);
+    assert_eq!(decided.apply.len(), 1);
+    assert_eq!(decided.finding.reason, reasons::QUOTA_EXCEEDED);
+    insta::assert_snapshot!(decided.finding.message, @"TenantCluster payments/shop may have 3 node addresses and has 3; 1 more is too many; ask for less, or raise network.quotaPerTenant.maxNodeIPs of the ProviderConfig");
+    // A pool that is merely full is no reason not to ask the next.
+    asked.over_quota = false;
+    let decided = decide(&claimant(&owner, &pools), &[asked], None);
+    assert_eq!(decided.apply.len(), 2);
+    assert_eq!(decided.finding.reason, reasons::AWAITING_GRANT);
 }

@@ -111,6 +111,16 @@ impl Firewall {
         self.tell(namespace, &name.removal()).await
     }
 
+    /// Whether a namespace has a map of this name in somebody's table. What cannot be looked at has none.
+    pub(crate) async fn has_map(&self, namespace: &str, table: &str, map: &str) -> bool {
+        let nft = self.nft.path().as_os_str();
+        let inside = ["netns", "exec", namespace].map(std::ffi::OsStr::new);
+        // Without what is in it, which may be much.
+        let look = ["-t", "list", "map", "ip", table, map].map(std::ffi::OsStr::new);
+        let looked = self.ip.run(inside.into_iter().chain([nft]).chain(look));
+        looked.await.is_ok()
+    }
+
     async fn tell(&self, namespace: Option<&str>, script: &str) -> Result<(), Failure> {
         let told = match namespace {
             None => self.nft.run_with_input(["-f", "-"], script).await,

@@ -13,6 +13,10 @@ use crate::{
     network::{NetworkError, machine_namespace},
 };
 
+/// The table of kube-proxy, and its map of the addresses that Services have.
+const KUBE_PROXY_TABLE: &str = "kube-proxy";
+const KUBE_PROXY_SERVICES: &str = "service-ips";
+
 /// Addresses of services of one machine, and what the machine itself serves there.
 pub type ServiceAddresses = BTreeMap<Ipv4Addr, ServedPorts>;
 
@@ -62,6 +66,15 @@ impl Host {
         drop(lock);
         // It takes a second, and nobody has to wait for it.
         self.announce(name, &placed).await
+    }
+
+    /// Whether kube-proxy has told the kernel of a machine by nftables what it knows of Services. It does so in one transaction, so
+    /// either all that it knew in the beginning is there, or nothing.
+    pub async fn has_service_rules(&self, name: &MachineName) -> bool {
+        let namespace = machine_namespace(&self.cluster, name);
+        self.network
+            .has_map(&namespace, KUBE_PROXY_TABLE, KUBE_PROXY_SERVICES)
+            .await
     }
 
     /// The addresses of services that a machine was given.

@@ -37,6 +37,11 @@ impl Network {
         Ok(())
     }
 
+    /// Whether somebody in a machine has a map of this name in a table of its nftables.
+    pub(crate) async fn has_map(&self, namespace: &str, table: &str, map: &str) -> bool {
+        self.firewall.has_map(namespace, table, map).await
+    }
+
     /// Gives a machine the addresses of services, and gives those that are new. The filter knows an address before it is
     /// there, and forgets it after it is gone.
     pub(crate) async fn ensure_services(

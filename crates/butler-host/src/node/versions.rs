@@ -102,6 +102,26 @@ impl NodeVersions {
             .map_err(|source| VersionsError::Understand { path, source })
     }
 
+    /// All versions on record.
+    pub fn list(&self) -> Result<Vec<KubernetesVersion>, VersionsError> {
+        let entries = match fs::read_dir(&self.0) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            read => read.and_then(Iterator::collect::<Result<Vec<_>, _>>),
+        };
+        let entries = entries.map_err(|source| VersionsError::File {
+            doing: "list",
+            path: self.0.clone(),
+            source,
+        })?;
+        let versions = entries.iter().filter_map(|entry| {
+            let name = entry.file_name();
+            name.to_str()?.strip_suffix(".json")?.parse().ok()
+        });
+        let mut versions: Vec<KubernetesVersion> = versions.collect();
+        versions.sort();
+        Ok(versions)
+    }
+
     fn file(&self, version: &KubernetesVersion) -> PathBuf {
         self.0.join(format!("v{}.json", version.bare()))
     }
@@ -143,10 +163,12 @@ mod tests {
         let versions = NodeVersions::in_directory(directory.path().join("nodes"));
         let (old, new) = ("1.35.4".parse().unwrap(), "1.36.3".parse().unwrap());
         assert_eq!(versions.find(&old).unwrap(), None);
+        assert_eq!(versions.list().unwrap(), []);
         versions.record(&old, &older()).unwrap();
         versions.record(&old, &older()).unwrap();
         assert_eq!(versions.find(&old).unwrap(), Some(older()));
         assert_eq!(versions.find(&new).unwrap(), None);
+        assert_eq!(versions.list().unwrap(), [old]);
     }
 
     #[test]

@@ -56,7 +56,9 @@ impl Desk {
     }
 
     async fn ask(&self, allocation: &IPAllocation) -> Result<Option<Written>, ApiError> {
-        let Manifest { kind, key, body } = Manifest::of(allocation);
+        let Manifest {
+            kind, key, body, ..
+        } = Manifest::of(allocation);
         match self.management.create(&kind, &key, body).await {
             Ok(made) => Ok(Some(Written::Allocation(revision(&made)))),
             // Its name says all that it says, so it is the same; the cache is about to show it.

@@ -198,10 +198,9 @@ impl Hands for ToyHands {
         if refused { Err(Stubborn) } else { Ok(()) }
     }
 
-    async fn ask_kube_proxy(&self, address: Ipv4Addr) -> ProxyAnswer {
+    async fn ask_kube_proxy(&self, machine: &MachineName, _address: Ipv4Addr) -> ProxyAnswer {
         let toys = self.now();
-        let mut toys = toys.machines.into_values();
-        let toy = toys.find(|toy| toy.machine.address == address);
+        let toy = toys.machines.get(machine);
         toy.map_or(ProxyAnswer::Nothing, |toy| toy.proxy)
     }
 

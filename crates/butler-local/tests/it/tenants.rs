@@ -6,6 +6,7 @@ use butler_api::{
     butler::ip_allocation::IPAllocation,
     keys::{annotations, finalizers::ADDRESSES_IN_USE},
 };
+use butler_host::network::PodNetwork;
 use butler_local::{Allocations, Cluster, Departures, Tenant, Waiting};
 use butler_testkit::{eventually, eventually_gone};
 use kube::{ResourceExt as _, api::DeleteParams};
@@ -19,18 +20,24 @@ use crate::{
 
 const TENANT: &str = "shop";
 
-/// A tenant on two of the three machines, and what is told of who waits.
+/// A tenant on two of the three machines.
+fn tenant(waiting: watch::Sender<Option<Waiting>>) -> Tenant {
+    Tenant {
+        namespace: "default".to_owned(),
+        name: TENANT.to_owned(),
+        machines: Arc::new(|id| id != "id-of-m3"),
+        pods: true,
+        grows: false,
+        waiting,
+    }
+}
+
+/// The network of the tenant, and what is told of who waits.
 async fn tenancy(scene: &mut Scene) -> watch::Receiver<Option<Waiting>> {
     scene.end().await;
     let waiting = watch::Sender::new(None);
     let told = waiting.subscribe();
-    scene.begin_as(Cluster::Tenant(Tenant {
-        namespace: "default".to_owned(),
-        name: TENANT.to_owned(),
-        machines: Arc::new(|id| id != "id-of-m3"),
-        grows: false,
-        waiting,
-    }));
+    scene.begin_as(Cluster::Tenant(tenant(waiting)));
     told
 }
 
@@ -84,6 +91,29 @@ async fn services_of_a_tenant_live_on_its_ranges() {
     // The third machine has a node that says it is of this cluster; it is somebody else's.
     let now = scene.hands.now();
     assert_ne!(now.holders(web), ["m3"]);
+    scene.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn machines_forget_the_pods_of_a_tenant_that_brings_a_network_of_its_own() {
+    let mut scene = Scene::set().await;
+    let all_know = |toys: &Toys| {
+        let mut names = ["m1", "m2", "m3"].iter();
+        names.all(|name| toys.pods(name).is_some_and(|pods| pods.own.is_some()))
+    };
+    scene.hands.until("all know their pods", all_know).await;
+    scene.end().await;
+    scene.begin_as(Cluster::Tenant(Tenant {
+        pods: false,
+        ..tenant(watch::Sender::new(None))
+    }));
+    let forgotten = |toys: &Toys| {
+        let mut names = ["m1", "m2"].iter();
+        names.all(|name| toys.pods(name) == Some(&PodNetwork::default()))
+    };
+    scene.hands.until("the tenant's forget", forgotten).await;
+    let now = scene.hands.now();
+    assert!(now.pods("m3").is_some_and(|pods| pods.own.is_some()));
     scene.close().await;
 }
 

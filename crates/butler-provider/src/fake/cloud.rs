@@ -71,6 +71,8 @@ struct State {
     buried: BTreeSet<String>,
     failures: BTreeMap<Call, Vec<ProviderError>>,
     made: u32,
+    /// How often something may have changed.
+    revision: u64,
 }
 
 /// The infrastructure in memory.
@@ -99,6 +101,11 @@ impl Cloud {
         self.state().failures.entry(call).or_default().push(error);
     }
 
+    /// A number that grows whenever something changes, and perhaps more often.
+    pub fn revision(&self) -> u64 {
+        self.state().revision
+    }
+
     /// All machines that are there.
     pub fn machines(&self) -> Vec<FakeMachine> {
         self.state().machines.clone()
@@ -111,17 +118,19 @@ impl Cloud {
 
     /// Has somebody else make a machine, as before there was a request for it.
     pub fn plant(&self, machine: FakeMachine) {
-        self.state().machines.push(machine);
+        self.changing().machines.push(machine);
     }
 
     /// Has somebody else delete the machines of a request.
     pub fn destroy(&self, uid: &str) {
-        self.state().machines.retain(|machine| machine.uid != uid);
+        self.changing()
+            .machines
+            .retain(|machine| machine.uid != uid);
     }
 
     /// Stops the machines of a request.
     pub fn halt(&self, uid: &str) {
-        let mut state = self.state();
+        let mut state = self.changing();
         let machines = state.machines.iter_mut();
         machines
             .filter(|machine| machine.uid == uid)
@@ -132,10 +141,19 @@ impl Cloud {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn changing(&self) -> MutexGuard<'_, State> {
+        let mut state = self.state();
+        state.revision += 1;
+        state
+    }
+
     /// Lets a call in: it is not to fail, and the credentials are right.
     fn enter(&self, call: Call, access: &Access) -> Result<MutexGuard<'_, State>, ProviderError> {
         self.validate(access)?;
-        let mut state = self.state();
+        let mut state = match call {
+            Call::ObserveMachine | Call::ObserveLoadBalancer => self.state(),
+            _ => self.changing(),
+        };
         let failures = state.failures.entry(call).or_default();
         if failures.is_empty() {
             Ok(state)
@@ -214,7 +232,7 @@ impl Cloud {
 
     /// Makes a machine, whatever is there.
     pub(super) fn make_unchecked(&self, order: &MachineOrder) -> Result<(), ProviderError> {
-        self.make(&mut self.state(), order)
+        self.make(&mut self.changing(), order)
     }
 
     fn make(&self, state: &mut State, order: &MachineOrder) -> Result<(), ProviderError> {

@@ -117,6 +117,7 @@ impl Case<'_> {
             owner: &owner,
             uid: &uid,
             purpose: AllocationType::Loadbalancer,
+            tenant: None,
             namespace: self.world.namespace.as_deref(),
             pools: &self.world.pools,
         };

@@ -27,7 +27,7 @@ use butler_runtime::{
     failure::{Class, Failure},
     object::ObjectKey,
     plan::Plan,
-    reconciler::{Bell, Claim, Context, Reconciler, Sources},
+    reconciler::{Bell, Claim, Context, Needs, Reconciler, Sources},
 };
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
@@ -139,6 +139,14 @@ impl<P: Provider> Reconciler for LoadBalancerRequestReconciler<P> {
         now: Timestamp,
     ) -> Plan<LoadBalancerRequestStatus, Effect> {
         plan::plan(request, world, now)
+    }
+
+    fn needs(&self, effect: &Effect) -> Needs {
+        match effect {
+            // An address is used when its allocation carries our mark, and given back when nothing can have it any more.
+            Effect::Ensure { .. } | Effect::Release(_) => Needs::Everything,
+            Effect::Delete { .. } => Needs::EarlierEffects,
+        }
     }
 
     async fn perform(

@@ -114,6 +114,7 @@ fn a_deleted_request_deletes_it_and_then_lets_go() {
         pinned: None,
         address: Some("10.213.73.20".parse().unwrap()),
         refusal: None,
+        over_quota: false,
         deleting: false,
         in_use: true,
     }];

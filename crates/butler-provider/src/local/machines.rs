@@ -175,7 +175,9 @@ impl Hands {
             name: name(identity)?,
             id,
             hostname: machine.clone(),
-            cpu_millicores: u64::from(order.size.cpu) * MILLICORES,
+            // Machines share the processors of their host anyway: one that asks for more than there are gets all of them.
+            cpu_millicores: (u64::from(order.size.cpu) * MILLICORES)
+                .min(self.host.facts().cpu_millicores),
             memory_bytes: u64::from(order.size.memory_mib) * MEBIBYTE,
             address,
             gateway: self.settings.gateway,

@@ -8,6 +8,8 @@ use butler_api::{
         machine_request::{MachinePhase, MachineRequest, MachineRequestStatus},
     },
     conditions::{reasons, types},
+    keys::labels,
+    name::{ClusterName, NamespaceName},
 };
 use butler_runtime::{
     conditions::{Answer, Finding, holds},
@@ -146,11 +148,13 @@ impl Case<'_> {
         }
         let owner = ObjectKey::of(self.request);
         let uid = self.request.uid().unwrap_or_default();
+        let tenant = tenant(self.request);
         let claimant = Claimant {
             kind: Kind::of::<MachineRequest>(),
             owner: &owner,
             uid: &uid,
             purpose: AllocationType::Nodes,
+            tenant: tenant.as_ref(),
             namespace: self.world.namespace.as_deref(),
             pools: &self.world.pools,
         };
@@ -212,6 +216,15 @@ impl Case<'_> {
         }
         notes
     }
+}
+
+/// The tenant cluster that a machine is of, as the labels of the machine say. They may be anything; labels of objects may not.
+fn tenant(request: &MachineRequest) -> Option<ObjectKey> {
+    let said = |label: &str| request.spec.labels.get(label);
+    let (namespace, name) = said(labels::SOURCE_NAMESPACE).zip(said(labels::TENANT))?;
+    let namespace: NamespaceName = namespace.parse().ok()?;
+    let name: ClusterName = name.parse().ok()?;
+    Some(ObjectKey::namespaced(namespace, name))
 }
 
 /// What is told of an error: whether somebody has to act, or it goes on by itself.

@@ -30,7 +30,7 @@ use butler_runtime::{
     failure::Failure,
     object::ObjectKey,
     plan::Plan,
-    reconciler::{Bell, Claim, Context, Reconciler, Sources},
+    reconciler::{Bell, Claim, Context, Needs, Reconciler, Sources},
 };
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
@@ -145,6 +145,14 @@ impl<P: Provider> Reconciler for MachineRequestReconciler<P> {
         now: Timestamp,
     ) -> Plan<MachineRequestStatus, Effect> {
         plan::plan(request, world, now)
+    }
+
+    fn needs(&self, effect: &Effect) -> Needs {
+        match effect {
+            // An address is used when its allocation carries our mark, and given back when the machine cannot have it any more.
+            Effect::Create { .. } | Effect::Release(_) => Needs::Everything,
+            Effect::DeliverUserData { .. } | Effect::Delete { .. } => Needs::EarlierEffects,
+        }
     }
 
     async fn perform(

@@ -89,6 +89,7 @@ fn allocation(pool: &str, address: Option<&str>, refusal: Option<&str>) -> Alloc
         pinned: None,
         address: address.map(|address| address.parse().unwrap()),
         refusal: refusal.map(str::to_owned),
+        over_quota: false,
         deleting: false,
         in_use: true,
     }

@@ -132,10 +132,10 @@ impl Subject for LocalSubject {
     }
 
     fn too_large(&self) -> MachineSize {
-        let cores = self.host.facts().cpu_millicores / 1000;
+        let mebibytes = self.host.facts().memory_bytes / (1024 * 1024);
         MachineSize {
-            cpu: u32::try_from(cores).expect("few") + 1,
-            memory_mib: 64,
+            cpu: 1,
+            memory_mib: u32::try_from(mebibytes).expect("little") + 1,
             disk_gib: 10,
         }
     }

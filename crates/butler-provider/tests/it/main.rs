@@ -10,6 +10,8 @@ mod fake_subject;
 #[cfg(test)]
 mod local;
 #[cfg(test)]
+mod quota;
+#[cfg(test)]
 mod simulation;
 #[cfg(test)]
 mod wired;

@@ -2,7 +2,7 @@
 
 use butler_api::{
     cluster_api::butler_cluster::ButlerCluster,
-    keys::{annotations, labels},
+    keys::{annotations, labels, values},
 };
 use butler_runtime::{
     cache::Projection,
@@ -20,6 +20,8 @@ pub(super) struct ClusterFacts {
     pub(super) provider: ObjectKey,
     /// The `TenantCluster` it was made from; itself if it was made from none.
     pub(super) tenant: ObjectKey,
+    /// Whether its pods get their network from us.
+    pub(super) pods: bool,
     /// What it says about Services that wait.
     pub(super) waiting: Told,
 }
@@ -58,6 +60,7 @@ impl Projection for ClusterFacts {
                 || key.clone(),
                 |(namespace, name)| ObjectKey::namespaced(namespace, name),
             ),
+            pods: said(annotations::POD_NETWORK).as_deref() != Some(values::POD_NETWORK_NONE),
             waiting: Told {
                 count: said(annotations::WAITING_LOAD_BALANCERS),
                 since: said(annotations::WAITING_LOAD_BALANCERS_SINCE),

@@ -10,6 +10,7 @@
 mod facts;
 mod network;
 mod plan;
+mod report;
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -31,6 +32,7 @@ use tokio::{sync::Notify, task::JoinHandle};
 
 use network::Ground;
 use plan::{Course, ProviderFacts, Wanted};
+use report::Clusters;
 
 const BACKOFF: Backoff = Backoff {
     shortest: Duration::from_millis(500),
@@ -86,7 +88,7 @@ impl Tenants {
                 component,
                 allocations,
                 requests: caches.store::<Whole<MachineRequest>>(),
-                clusters: caches.store(),
+                clusters: Clusters::new(caches.store()),
             },
             providers: caches.store(),
             secrets: caches.store(),
@@ -94,7 +96,7 @@ impl Tenants {
             running: BTreeMap::new(),
             bell: Arc::default(),
         };
-        listen(&tenants.ground.clusters, &tenants.bell, |_| true);
+        listen(&tenants.ground.clusters.store, &tenants.bell, |_| true);
         listen(&tenants.providers, &tenants.bell, |_| true);
         let is_kubeconfig = |key: &ObjectKey| {
             key.name
@@ -139,7 +141,7 @@ impl Tenants {
 
     /// Nothing is decided before everything was seen once: a machine whose request is not known would be nobody's.
     async fn synced(&self) {
-        let clusters = Arc::clone(&self.ground.clusters);
+        let clusters = Arc::clone(&self.ground.clusters.store);
         let requests = Arc::clone(&self.ground.requests);
         let providers = Arc::clone(&self.providers);
         let secrets = Arc::clone(&self.secrets);
@@ -192,7 +194,7 @@ impl Tenants {
     }
 
     fn course(&self) -> Course {
-        let clusters = self.ground.clusters.list();
+        let clusters = self.ground.clusters.store.list();
         let provider = |key: &ObjectKey| {
             let found = self.providers.get(key)?;
             Some(ProviderFacts::of(&found.value.0))

@@ -1,34 +1,27 @@
-//! The network of one tenant: connects, keeps it, and says on its `ButlerCluster` how many Services wait.
+//! The network of one tenant: connects, keeps it, and beside it the report of how many Services wait.
 
 use std::{sync::Arc, time::Duration};
 
-use butler_api::{
-    butler::machine_request::MachineRequest,
-    cluster_api::butler_cluster::ButlerCluster,
-    keys::{annotations, secret_keys},
-};
+use butler_api::{butler::machine_request::MachineRequest, keys::secret_keys};
 use butler_host::host::Host;
-use butler_local::{Allocations, Cluster, ClusterNetwork, ClusterNetworkSettings, Tenant, Waiting};
+use butler_local::{Allocations, Cluster, ClusterNetwork, ClusterNetworkSettings, Tenant};
 use butler_runtime::{
-    api_server::{ApiServer as _, Cause},
     backoff::Backoff,
     cache::{Store, Whole},
     client::Component,
     failure::Class,
-    kube_api_server::KubeApiServer,
-    object::{Kind, ObjectKey},
+    object::ObjectKey,
     remote::{self, RemoteKubeconfig},
     shutdown::Shutdown,
     task,
 };
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, Client};
-use serde_json::json;
 use tokio::sync::watch;
 
 use super::{
-    facts::{ClusterFacts, Told},
     plan::Wanted,
+    report::{Clusters, report},
 };
 
 const BACKOFF: Backoff = Backoff {
@@ -44,7 +37,7 @@ pub(super) struct Ground {
     pub(super) component: Component,
     pub(super) allocations: Allocations,
     pub(super) requests: Arc<Store<Whole<MachineRequest>>>,
-    pub(super) clusters: Arc<Store<ClusterFacts>>,
+    pub(super) clusters: Clusters,
 }
 
 /// Keeps the network of a tenant until the shutdown. Whatever goes wrong in it ends it for a while, and for this tenant alone.
@@ -116,7 +109,12 @@ fn run(
     shutdown: &Shutdown,
 ) -> impl Future<Output = ()> + Send + use<> {
     let waiting = watch::Sender::new(None);
-    let report = report(ground.clone(), cluster.clone(), waiting.subscribe());
+    let report = report(
+        ground.management.clone(),
+        ground.clusters.clone(),
+        cluster.clone(),
+        waiting.subscribe(),
+    );
     let requests = Arc::clone(&ground.requests);
     let namespace = cluster.namespace.clone();
     let network = ClusterNetwork::run(
@@ -129,6 +127,7 @@ fn run(
                     let request = requests.key_of(id);
                     request.is_some_and(|request| request.namespace == namespace)
                 }),
+                pods: wanted.pods,
                 grows: wanted.grows,
                 waiting,
             }),
@@ -147,74 +146,5 @@ fn run(
             () = network => {}
             () = report => {}
         }
-    }
-}
-
-/// Writes how many Services wait whenever that changes.
-async fn report(ground: Ground, cluster: ObjectKey, mut waiting: watch::Receiver<Option<Waiting>>) {
-    let api = KubeApiServer::new(ground.management.clone());
-    let mut failures = 0;
-    loop {
-        let known = *waiting.borrow_and_update();
-        let current = ground.clusters.get(&cluster);
-        let differs = |told: &Told| {
-            current
-                .as_ref()
-                .is_some_and(|current| current.value.waiting != *told)
-        };
-        if let Some(told) = known.map(told).filter(differs) {
-            let patch = json!({ "metadata": { "annotations": {
-                annotations::WAITING_LOAD_BALANCERS: told.count,
-                annotations::WAITING_LOAD_BALANCERS_SINCE: told.since,
-            } } });
-            let kind = Kind::of::<ButlerCluster>();
-            match api.merge(&kind, &cluster, patch).await {
-                Ok(_) => failures = 0,
-                Err(error) if error.cause == Cause::NotFound => {}
-                Err(error) => {
-                    failures += 1;
-                    tracing::warn!(%cluster, %error, "could not say how many Services wait for an address; it is tried again");
-                    tokio::time::sleep(BACKOFF.after(failures, Class::Retry, 1.0)).await;
-                    continue;
-                }
-            }
-        }
-        if waiting.changed().await.is_err() {
-            // The network has ended, and we with it.
-            return std::future::pending().await;
-        }
-    }
-}
-
-/// What is written about Services that wait; nothing if none does.
-fn told(waiting: Waiting) -> Told {
-    if waiting.count == 0 {
-        return Told::default();
-    }
-    Told {
-        count: Some(waiting.count.to_string()),
-        since: waiting.since.map(|since| since.to_string()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use jiff::Timestamp;
-    use pretty_assertions::assert_eq;
-
-    use super::*;
-
-    #[test]
-    fn who_waits_is_told_and_nobody_is_not() {
-        assert_eq!(told(Waiting::default()), Told::default());
-        let waiting = Waiting {
-            count: 2,
-            since: Some(Timestamp::from_second(1_767_225_600).unwrap()),
-        };
-        let expected = Told {
-            count: Some("2".to_owned()),
-            since: Some("2026-01-01T00:00:00Z".to_owned()),
-        };
-        assert_eq!(told(waiting), expected);
     }
 }

@@ -22,6 +22,8 @@ pub(super) struct Wanted {
     pub(super) secret: ObjectKey,
     /// Which version of it: another one may lead elsewhere.
     pub(super) version: String,
+    /// Whether its pods get their network from us.
+    pub(super) pods: bool,
     /// Whether its ranges of addresses grow by themselves.
     pub(super) grows: bool,
 }
@@ -84,6 +86,7 @@ pub(super) fn course<'a>(
                     tenant: cluster.tenant.clone(),
                     secret,
                     version,
+                    pods: cluster.pods,
                     grows: provider.elastic,
                 };
                 course.wanted.insert(cluster.key.clone(), wanted);
@@ -98,6 +101,7 @@ pub(super) fn course<'a>(
 
 #[cfg(test)]
 mod tests {
+    use butler_runtime::cache::Projection as _;
     use pretty_assertions::assert_eq;
 
     use super::*;
@@ -109,6 +113,7 @@ mod tests {
             deleting: false,
             provider: ObjectKey::namespaced("butler-system", provider),
             tenant: ObjectKey::namespaced("team", name),
+            pods: true,
             waiting: Told::default(),
         }
     }
@@ -146,12 +151,34 @@ mod tests {
             tenant: ObjectKey::namespaced("team", "shop"),
             secret: ObjectKey::namespaced("shop-1a2b3c4d", "shop-kubeconfig"),
             version: "7".to_owned(),
+            pods: true,
             grows: false,
         };
         let shop = ObjectKey::namespaced("shop-1a2b3c4d", "shop");
         assert_eq!(found.wanted, BTreeMap::from([(shop, wanted)]));
         assert_eq!(found.unclear, BTreeSet::new());
         assert_eq!(tenants(&found), ["shop"]);
+    }
+
+    #[test]
+    fn it_is_known_whether_a_cluster_brings_a_network_for_its_pods() {
+        let projected = |annotations: serde_json::Value| {
+            let body = serde_json::json!({
+                "metadata": { "name": "shop", "namespace": "shop-1a2b3c4d", "annotations": annotations },
+                "spec": { "providerRef": { "name": "local", "namespace": "butler-system" } },
+            });
+            ClusterFacts::project(body).unwrap()
+        };
+        let own = projected(serde_json::json!({ "butler.butlerlabs.dev/pod-network": "none" }));
+        let given = projected(serde_json::json!({}));
+        let found = [own, given].map(|cluster| {
+            let wanted = decided(&[cluster]).wanted;
+            wanted
+                .values()
+                .map(|wanted| wanted.pods)
+                .collect::<Vec<_>>()
+        });
+        assert_eq!(found, [[false], [true]]);
     }
 
     #[test]
