@@ -199,6 +199,8 @@ pub mod values {
     pub const PROVIDER_CONTROL_PLANE: &str = "control-plane-steward";
     /// Class of the Services of type `LoadBalancer` whose addresses local machines serve.
     pub const LOAD_BALANCER_CLASS_LOCAL: &str = "butler.butlerlabs.dev/local";
+    /// The annotation for pods' networks: the provider gives none.
+    pub const POD_NETWORK_NONE: &str = "none";
     /// Pod security level without restrictions.
     pub const POD_SECURITY_PRIVILEGED: &str = "privileged";
     /// Type of the Secrets that Cluster API reads.
@@ -246,6 +248,11 @@ pub mod annotations {
     /// On a `ButlerCluster`: since when the one waits that has waited longest, RFC 3339.
     pub const WAITING_LOAD_BALANCERS_SINCE: &str =
         "butler.butlerlabs.dev/waiting-load-balancers-since";
+    /// On a `ButlerCluster`: `none` if the tenant brings a network for its pods, so that machines are told nothing about pods.
+    /// Absent: the provider gives them one where it can.
+    pub const POD_NETWORK: &str = "butler.butlerlabs.dev/pod-network";
+    /// On a `ProviderConfig`: the versions of Kubernetes that its machines can have, separated by commas. Absent: nobody knows.
+    pub const KUBERNETES_VERSIONS: &str = "butler.butlerlabs.dev/kubernetes-versions";
     /// Names the network a `NetworkPool` belongs to. Pools of different networks may use the same addresses.
     pub const NETWORK: &str = "butler.butlerlabs.dev/network";
 

@@ -54,6 +54,12 @@ impl Processed {
         *counts.entry((pool.clone(), outcome)).or_default() += times;
     }
 
+    /// Forgets a pool that is gone.
+    pub(crate) fn forget(&self, pool: &ObjectKey) {
+        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        counts.retain(|(counted, _), _| counted != pool);
+    }
+
     fn counts(&self) -> BTreeMap<(ObjectKey, Outcome), u64> {
         let counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         counts.clone()
@@ -366,4 +372,25 @@ fn gauge(
         ConstGauge::new(value).encode(family.encode_family(&labels)?)?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use pretty_assertions::assert_eq;
+
+    use super::*;
+
+    #[test]
+    fn a_pool_that_is_gone_is_not_counted_any_more() {
+        let processed = Processed::default();
+        let [rack, shelf] = ["rack", "shelf"].map(|name| ObjectKey::namespaced("system", name));
+        processed.count(&rack, Outcome::Success, 2);
+        processed.count(&rack, Outcome::Failed, 1);
+        processed.count(&shelf, Outcome::Success, 3);
+        processed.forget(&rack);
+        assert_eq!(
+            processed.counts(),
+            BTreeMap::from([((shelf, Outcome::Success), 3)])
+        );
+    }
 }

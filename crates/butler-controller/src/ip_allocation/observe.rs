@@ -115,7 +115,7 @@ fn sight(allocation: &IPAllocation, claimant: &Claimant, caches: &Caches) -> Poo
     let Ok(layout) = layout(pool) else {
         return PoolSight::Invalid;
     };
-    let unlimited = quota(&claimant.spec, caches).is_none();
+    let unlimited = quota(claimant, caches).is_none();
     if claimant.committed.is_none() && unlimited && has_room(pool, &layout, claimant) {
         return PoolSight::MayGrant;
     }

@@ -128,19 +128,20 @@ fn search(
     claimant: &Claimant,
     around: &Surroundings,
 ) -> Result<AddressRange, Refused> {
-    let owner = claimant.owner();
+    let owner = claimant.counted();
     let quota = around.quotas.get(&(owner.clone(), claimant.spec.kind));
     let quota = quota.map(|share| Quota {
         most: share.most,
         used: share.elsewhere.saturating_add(used(book, claimant, around)),
     });
-    let request = Request::of(&claimant.spec, book.layout(), quota)?;
+    let mut request = Request::of(&claimant.spec, book.layout(), quota)?;
+    request.owner = owner;
     Ok(book.find(&request)?)
 }
 
-/// How many addresses of its type the owner of an allocation has in this pool.
+/// How many addresses of its type whoever an allocation counts for has in this pool.
 fn used(book: &Pool, claimant: &Claimant, around: &Surroundings) -> u32 {
-    let owner = claimant.owner();
+    let owner = claimant.counted();
     let of_type = |uid: &str| {
         let other = around.claimants.get(uid);
         other.is_some_and(|other| other.spec.kind == claimant.spec.kind)

@@ -1,8 +1,10 @@
 //! What a pool needs to know of an allocation.
 
 use butler_api::{
-    butler::ip_allocation::{AllocationPhase, IPAllocation, IPAllocationSpec},
-    keys::finalizers,
+    butler::ip_allocation::{
+        AllocationClusterReference, AllocationPhase, IPAllocation, IPAllocationSpec,
+    },
+    keys::{finalizers, labels},
     net::AddressRange,
 };
 use butler_ipam::{Holder, Owner};
@@ -20,6 +22,8 @@ pub(crate) struct Claimant {
     pub(crate) uid: String,
     /// What it asks for.
     pub(crate) spec: IPAllocationSpec,
+    /// The tenant cluster whose quota it counts for: the one it is for, or the one whose machine it is for.
+    pub(crate) tenant: Option<AllocationClusterReference>,
     /// Since when.
     pub(crate) created: Option<Timestamp>,
     /// Whether its deletion was asked for.
@@ -46,6 +50,7 @@ impl Claimant {
             name: allocation.name_any(),
             uid: allocation.uid().unwrap_or_default(),
             spec: allocation.spec.clone(),
+            tenant: tenant(allocation),
             created: allocation.creation_timestamp().map(|time| time.0),
             deleting: allocation.metadata.deletion_timestamp.is_some(),
             held: !ours.is_empty(),
@@ -66,11 +71,19 @@ impl Claimant {
         Owner::of(&self.spec)
     }
 
+    /// Whom the addresses count for: the tenant cluster, also where they are for one of its machines.
+    pub(crate) fn counted(&self) -> Owner {
+        match &self.tenant {
+            Some(tenant) => Owner::tenant_cluster(tenant),
+            None => self.owner(),
+        }
+    }
+
     /// Who it is in a pool's book.
     pub(crate) fn holder(&self) -> Holder {
         Holder {
             allocation: self.uid.clone(),
-            owner: self.owner(),
+            owner: self.counted(),
         }
     }
 
@@ -107,4 +120,15 @@ impl Claimant {
     pub(crate) fn turn(&self) -> (Option<Timestamp>, &str) {
         (self.created, &self.name)
     }
+}
+
+/// The tenant cluster that an allocation is for, or that its labels name: addresses of machines belong to their requests.
+fn tenant(allocation: &IPAllocation) -> Option<AllocationClusterReference> {
+    let spec = &allocation.spec;
+    let said = |label: &str| allocation.labels().get(label).cloned();
+    let labelled = || {
+        let (namespace, name) = said(labels::SOURCE_NAMESPACE).zip(said(labels::SOURCE_NAME))?;
+        Some(AllocationClusterReference { name, namespace })
+    };
+    spec.tenant_cluster_ref.clone().or_else(labelled)
 }

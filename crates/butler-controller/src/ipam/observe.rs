@@ -8,7 +8,7 @@ use std::{
 
 use butler_api::{
     butler::{
-        ip_allocation::{AllocationType, IPAllocation, IPAllocationSpec},
+        ip_allocation::{AllocationType, IPAllocation},
         network_pool::{InfrastructureAllocation, NetworkPool},
         provider_config::{NetworkMode, ProviderConfig},
     },
@@ -121,7 +121,7 @@ fn elsewhere(pool: &ObjectKey, caches: &Caches) -> BTreeMap<(Owner, AllocationTy
         let counts = claimant.has_addresses() && pool_of(allocation) != *pool;
         if let Some(range) = claimant.committed.filter(|_| counts) {
             let count = elsewhere
-                .entry((claimant.owner(), claimant.spec.kind))
+                .entry((claimant.counted(), claimant.spec.kind))
                 .or_default();
             *count = count.saturating_add(u32::try_from(range.count()).unwrap_or(u32::MAX));
         }
@@ -277,11 +277,11 @@ fn quotas(
 ) -> BTreeMap<(Owner, AllocationType), Share> {
     let mut quotas = BTreeMap::new();
     for claimant in claimants.values() {
-        let of = (claimant.owner(), claimant.spec.kind);
+        let of = (claimant.counted(), claimant.spec.kind);
         if quotas.contains_key(&of) {
             continue;
         }
-        if let Some(most) = quota(&claimant.spec, caches) {
+        if let Some(most) = quota(claimant, caches) {
             let elsewhere = elsewhere.get(&of).copied().unwrap_or_default();
             quotas.insert(of, Share { most, elsewhere });
         }
@@ -290,15 +290,15 @@ fn quotas(
 }
 
 /// How many addresses of its type the tenant cluster of an allocation may have, if its provider limits them.
-pub(crate) fn quota(spec: &IPAllocationSpec, caches: &Caches) -> Option<u32> {
-    let reference = spec.tenant_cluster_ref.as_ref()?;
+pub(crate) fn quota(claimant: &Claimant, caches: &Caches) -> Option<u32> {
+    let reference = claimant.tenant.as_ref()?;
     let cluster = ObjectKey::namespaced(&reference.namespace, &reference.name);
     let cluster = caches.store::<TenantClusterFacts>().get(&cluster)?;
     let providers = caches.store::<Whole<ProviderConfig>>();
     let provider = providers.get(&provider_of(caches, &cluster.value))?;
     let network = provider.value.0.spec.network.as_ref()?;
     let quota = network.quota_per_tenant.as_ref()?;
-    let most = match spec.kind {
+    let most = match claimant.spec.kind {
         AllocationType::Nodes => quota.max_node_ips,
         AllocationType::Loadbalancer => quota.max_load_balancer_ips,
     };

@@ -15,7 +15,7 @@ mod perform;
 mod plan;
 mod status;
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use butler_api::{
     butler::{
@@ -28,6 +28,7 @@ use butler_api::{
 };
 use butler_runtime::{
     cache::{Store, Whole},
+    engine::Verdict,
     failure::Failure,
     object::ObjectKey,
     plan::Plan,
@@ -39,6 +40,7 @@ use serde::Serialize;
 pub use crate::ipam::ledger::{Guard, PageWrite};
 use crate::{
     ipam::{
+        claimant::Claimant,
         infrastructure::{MachineAddresses, NodeAddresses, ServiceAddresses},
         observe::{covers, pool_of, pools_of},
         pages::CachedPage,
@@ -105,7 +107,14 @@ impl Reconciler for NetworkPoolReconciler {
             })
         });
         sources.reads::<Whole<IPAllocation>>(|allocation, pools| {
-            present(pools, &pool_of(&allocation.value.0))
+            let allocation = &allocation.value.0;
+            let claimant = Claimant::of(allocation);
+            if claimant.tenant.is_some() && claimant.has_released() {
+                // A quota is for all pools: what is given back to one may be granted by another.
+                pools.keys()
+            } else {
+                present(pools, &pool_of(allocation))
+            }
         });
         // A pool that comes, goes or changes frees or takes addresses of others.
         sources.reads::<Whole<NetworkPool>>(|changed, pools| {
@@ -140,6 +149,12 @@ impl Reconciler for NetworkPoolReconciler {
         now: Timestamp,
     ) -> Plan<NetworkPoolStatus, Effect> {
         plan::plan(pool, world, now)
+    }
+
+    fn passed(&self, key: &ObjectKey, verdict: Verdict, _: Duration) {
+        if matches!(verdict, Verdict::Forget) {
+            self.processed.forget(key);
+        }
     }
 
     async fn perform(

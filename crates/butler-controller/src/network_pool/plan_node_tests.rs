@@ -22,6 +22,7 @@ fn pins(second: i64, api_version: &str, kind: &str, name: &str) -> Claimant {
         json!({ "pinnedRange": { "startAddress": ADDRESS, "endAddress": ADDRESS } }),
     );
     claimant.spec.tenant_cluster_ref = None;
+    claimant.tenant = None;
     claimant.spec.owner_ref = serde_json::from_value(json!({
         "apiVersion": api_version, "kind": kind, "name": name, "namespace": "butler-system",
     }))

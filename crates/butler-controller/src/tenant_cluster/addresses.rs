@@ -1,16 +1,16 @@
 //! The addresses that a tenant cluster gives to its Services of type `LoadBalancer`.
 //!
-//! Owns: how many there are at first, from which pool, and what the condition `NetworkReady` says of them. Further ranges come and
-//! go by [`super::growth`]. Nothing of the cluster waits for its addresses. They are given back when no machine is left that
+//! Owns: where they come from ([`first`], [`own_range`]), and what the condition `NetworkReady` says of them. Further ranges come
+//! and go by [`super::growth`]. Nothing of the cluster waits for its addresses. They are given back when no machine is left that
 //! could answer to them ([`super::end`]).
 
+mod first;
 mod own_range;
 
 use butler_api::{
     butler::{
         ip_allocation::{
-            AllocationClusterReference, AllocationPhase, AllocationType, IPAllocation,
-            IPAllocationSpec,
+            AllocationClusterReference, AllocationType, IPAllocation, IPAllocationSpec,
         },
         network_pool::NetworkPool,
         provider_config::{
@@ -83,9 +83,6 @@ impl Decision {
     }
 }
 
-/// How many addresses a cluster has when neither it nor its provider says.
-const USUAL_COUNT: i32 = 8;
-
 /// The pools that addresses come from, those that are asked first at the front.
 fn preferred(provider: &ProviderConfig) -> Vec<ObjectKey> {
     let network = provider.spec.network.as_ref();
@@ -122,35 +119,38 @@ pub(super) fn hex(bytes: &[u8]) -> String {
 }
 
 pub(super) fn plan(sight: &Sight<'_>, now: Timestamp) -> Decision {
-    let Sight {
-        cluster, provider, ..
-    } = *sight;
-    let settled = |message: &str| {
-        let finding = Finding::new(true, reasons::NOT_REQUIRED, message);
-        Decision::new(Vec::new(), None, finding)
-    };
-    let spec = provider.spec.network.as_ref();
+    let wished = network(sight.cluster.spec.networking.as_ref()).load_balancer_addresses;
+    let spec = sight.provider.spec.network.as_ref();
     let Some(spec) = spec.filter(|network| network.mode == NetworkMode::Ipam) else {
-        return settled("the infrastructure gives out addresses");
+        return settled(match wished {
+            LoadBalancerAddresses::Allocated(_) => "the infrastructure gives out addresses",
+            LoadBalancerAddresses::Range(_) => {
+                "the infrastructure gives out addresses: spec.networking.loadBalancerPool has no effect, since network.mode of the \
+                 ProviderConfig is not ipam"
+            }
+        });
     };
-    if addons(cluster.spec.addons.as_ref()).load_balancer == Wish::<LoadBalancerProvider>::Off {
+    let off = Wish::<LoadBalancerProvider>::Off;
+    if addons(sight.cluster.spec.addons.as_ref()).load_balancer == off {
         return settled("the cluster has no load balancer");
     }
-    let asked = match network(cluster.spec.networking.as_ref()).load_balancer_addresses {
-        LoadBalancerAddresses::Range(range) => {
-            let named = own_range::plan(sight, spec, &range);
-            return named.unwrap_or_else(|| settled("the cluster brings its own addresses"));
-        }
+    let asked = match wished {
+        LoadBalancerAddresses::Range(range) => return own_range::plan(sight, spec, &range),
         LoadBalancerAddresses::Allocated(asked) => asked,
     };
-    let Some(first) = sight.first else {
-        return ask(cluster, provider, count(spec, asked), sight.pools);
-    };
-    let decision = standing(cluster, first);
-    if decision.waiting.is_some() {
-        return decision;
+    match sight.first {
+        None => first::ask(sight, spec, asked),
+        Some(first) => first::ungranted(sight, spec, asked, first).unwrap_or_else(|| {
+            let decision = granted(sight.cluster, first);
+            beyond(sight, spec, asked, first, decision, now)
+        }),
     }
-    beyond(sight, spec, asked, first, decision, now)
+}
+
+/// Nothing is asked for.
+fn settled(message: &str) -> Decision {
+    let finding = Finding::new(true, reasons::NOT_REQUIRED, message);
+    Decision::new(Vec::new(), None, finding)
 }
 
 /// What becomes of the ranges beside the first one.
@@ -188,12 +188,8 @@ fn beyond(
         let wish = manifest(sight.cluster, &range, values::ALLOCATION_ROLE_GROWTH);
         decision.manifests.push(wish);
     }
-    let give_back = |range: &&IPAllocation| Effect::GiveBack {
-        key: ObjectKey::of(*range),
-        uid: range.uid().unwrap_or_default(),
-        version: range.resource_version().unwrap_or_default(),
-    };
-    decision.effects = course.give_back.iter().map(give_back).collect();
+    let unused = course.give_back.iter();
+    decision.effects = unused.map(|range| give_back(range)).collect();
     decision.next = course.next;
     let mut words = ranges(first, &course);
     if let Some(ask) = &course.ask {
@@ -205,7 +201,10 @@ fn beyond(
         );
     }
     let Some(refused) = course.refused else {
-        decision.finding = Finding::new(true, reasons::READY, words);
+        decision.finding = match first::cut(spec, asked) {
+            Some(cut) => Finding::new(true, reasons::QUOTA_EXCEEDED, format!("{words}; {cut}")),
+            None => Finding::new(true, reasons::READY, words),
+        };
         return decision;
     };
     let trouble = format!("more addresses cannot be had: {}", refused.message);
@@ -216,6 +215,15 @@ fn beyond(
     let words = format!("{words}; more addresses cannot be had: {}", refused.message);
     decision.finding = Finding::new(true, reasons::POOL_EXHAUSTED, words);
     decision
+}
+
+/// Gives back a range in the version in which it was seen.
+fn give_back(range: &IPAllocation) -> Effect {
+    Effect::GiveBack {
+        key: ObjectKey::of(range),
+        uid: range.uid().unwrap_or_default(),
+        version: range.resource_version().unwrap_or_default(),
+    }
 }
 
 /// The addresses that a cluster has.
@@ -232,14 +240,23 @@ fn ranges(first: &IPAllocation, course: &Course<'_>) -> String {
     texts.join(", ")
 }
 
-/// The pools of the provider that exist, with what they say of themselves.
-fn candidates<'a>(spec: &'a ProviderNetwork, existing: &'a [NetworkPool]) -> Vec<Candidate<'a>> {
+/// Whether a pool gives out addresses at all. One that has not said yet may.
+fn is_sound(pool: &NetworkPool) -> bool {
+    let conditions = pool.status.as_ref().map(|status| &status.conditions);
+    let mut conditions = conditions.into_iter().flatten();
+    let is_ill =
+        conditions.any(|condition| condition.type_ == types::READY && condition.status == "False");
+    pool.metadata.deletion_timestamp.is_none() && !is_ill
+}
+
+/// The pools of the provider that give out addresses, with what they say of themselves.
+fn candidates<'a>(spec: &'a ProviderNetwork, existing: &[NetworkPool]) -> Vec<Candidate<'a>> {
     let number = |count: Option<i32>| count.and_then(|count| u128::try_from(count).ok());
     let candidate = |reference: &'a PoolReference| {
         let mut existing = existing.iter();
         let found = existing.find(|found| found.name_any() == reference.name)?;
         let status = found.status.as_ref();
-        Some(Candidate {
+        is_sound(found).then(|| Candidate {
             name: &reference.name,
             priority: reference.priority,
             available: number(status.and_then(|status| status.available_ips)),
@@ -249,52 +266,8 @@ fn candidates<'a>(spec: &'a ProviderNetwork, existing: &'a [NetworkPool]) -> Vec
     spec.pool_refs.iter().filter_map(candidate).collect()
 }
 
-/// How many addresses a cluster gets at first.
-fn count(network: &ProviderNetwork, asked: Option<i32>) -> i32 {
-    let balancer = network.load_balancer.as_ref();
-    let usual = balancer.map_or(USUAL_COUNT, |balancer| match balancer.allocation_mode {
-        AllocationMode::Static => balancer.default_pool_size,
-        AllocationMode::Elastic => balancer.initial_pool_size,
-    });
-    let quota = network.quota_per_tenant.as_ref();
-    let most = quota.and_then(|quota| quota.max_load_balancer_ips);
-    let count = asked.unwrap_or(usual).max(1);
-    most.map_or(count, |most| count.min(most))
-}
-
 fn waiting(reason: &str, why: String) -> Waiting {
     Waiting::new(types::NETWORK_READY, reason, why)
-}
-
-/// Asks the first pool that has room.
-fn ask(
-    cluster: &TenantCluster,
-    provider: &ProviderConfig,
-    count: i32,
-    existing: &[NetworkPool],
-) -> Decision {
-    let pools = preferred(provider);
-    let has_room = |pool: &&ObjectKey| {
-        let mut existing = existing.iter();
-        let found = existing.find(|found| ObjectKey::of(*found) == **pool);
-        let available = found.and_then(|found| found.status.as_ref()?.available_ips);
-        available.is_some_and(|available| available >= count)
-    };
-    let finding = Finding::new(false, reasons::NETWORK_NOT_READY, "");
-    let Some(pool) = pools.iter().find(has_room) else {
-        let names: Vec<_> = pools.iter().map(|pool| pool.name.as_str()).collect();
-        let names = names.join(", ");
-        let why = format!("no pool of its provider has {count} addresses left: {names}");
-        let waiting = waiting(reasons::POOL_EXHAUSTED, why)
-            .advise("enlarge a pool, add one to the ProviderConfig, or ask for fewer in spec.networking.lbPoolSize");
-        return Decision::new(Vec::new(), Some(waiting), finding);
-    };
-    let mut allocation = allocation(cluster, &key(cluster, provider).name, &pool.name, count);
-    allocation.metadata.namespace.clone_from(&pool.namespace);
-    let why = format!("{count} addresses of the pool {} are asked for", pool.name);
-    let manifest = manifest(cluster, &allocation, values::ALLOCATION_ROLE_INITIAL);
-    let waiting = waiting(reasons::NETWORK_NOT_READY, why);
-    Decision::new(vec![manifest], Some(waiting), finding)
 }
 
 /// So many addresses of a pool for the Services of the cluster.
@@ -315,31 +288,14 @@ fn allocation(cluster: &TenantCluster, name: &str, pool: &str, count: i32) -> IP
     IPAllocation::new(name, spec)
 }
 
-/// What was asked for stays as it is: addresses do not change under a cluster that uses them.
-fn standing(cluster: &TenantCluster, allocation: &IPAllocation) -> Decision {
+/// What was granted stays as it is: addresses do not change under a cluster that uses them.
+fn granted(cluster: &TenantCluster, allocation: &IPAllocation) -> Decision {
     let status = allocation.status.clone().unwrap_or_default();
-    let name = allocation.name_any();
-    let mut conditions = status.conditions.iter();
-    let ready = conditions.find(|condition| condition.type_ == types::READY);
-    let words = ready.map(|ready| ready.message.as_str());
-    let words = words.filter(|words| !words.is_empty());
-    let waiting = match status.phase {
-        Some(AllocationPhase::Allocated) => None,
-        None | Some(AllocationPhase::Pending) => {
-            let why = format!("the IPAllocation {name} is not granted yet");
-            Some(waiting(reasons::NETWORK_NOT_READY, why))
-        }
-        Some(AllocationPhase::Failed | AllocationPhase::Released) => {
-            let words = words.unwrap_or("it cannot be granted now");
-            let why = format!("the IPAllocation {name}: {words}");
-            Some(waiting(reasons::POOL_EXHAUSTED, why))
-        }
-    };
     let range = [status.start_address, status.end_address];
     let range = range.into_iter().flatten().collect::<Vec<_>>().join("-");
     let manifest = manifest(cluster, allocation, values::ALLOCATION_ROLE_INITIAL);
     let finding = Finding::new(true, reasons::READY, range);
-    Decision::new(vec![manifest], waiting, finding)
+    Decision::new(vec![manifest], None, finding)
 }
 
 /// The wish as it was first written, with the labels by which people find it.

@@ -85,7 +85,7 @@ pub(crate) struct Blueprint {
     pub(crate) infrastructure: Infrastructure,
     /// Worker machines; the first pool is the plain `workers`.
     pub(crate) pools: Vec<Pool>,
-    /// Where machines get the time from; the image's own servers if empty.
+    /// Where machines get the time from.
     pub(crate) time_servers: Vec<String>,
     /// Whether nodes wait for a cloud controller manager.
     pub(crate) external_cloud_provider: bool,

@@ -4,8 +4,8 @@
 //! Plans know where a copy comes from and which version of it, never what is in it. A copy follows its source.
 
 use std::{
-    collections::BTreeMap,
-    sync::{Mutex, PoisonError},
+    collections::{BTreeMap, BTreeSet},
+    sync::{Mutex, MutexGuard, PoisonError},
 };
 
 use butler_api::{
@@ -119,9 +119,24 @@ pub(super) fn source(provider: &ProviderConfig) -> Option<ObjectKey> {
 }
 
 /// Authorities by the version of the Secret they are in, so that each version is read once. A Secret that does not exist has no
-/// version, and is known all the same: it may come.
+/// version, and is known all the same: it may come. One that no cluster needs any more is forgotten.
 #[derive(Debug, Default)]
-pub(super) struct Bundles(Mutex<BTreeMap<ObjectKey, Known>>);
+pub(super) struct Bundles(Mutex<Books>);
+
+#[derive(Debug, Default)]
+struct Books {
+    /// What is known, by Secret.
+    known: BTreeMap<ObjectKey, Known>,
+    /// The Secret that each cluster needs.
+    needed: BTreeMap<ObjectKey, ObjectKey>,
+}
+
+impl Books {
+    fn tidy(&mut self) {
+        let needed: BTreeSet<_> = self.needed.values().collect();
+        self.known.retain(|secret, _| needed.contains(secret));
+    }
+}
 
 /// What is known of a Secret with authorities.
 #[derive(Clone, Debug)]
@@ -135,14 +150,33 @@ struct Known {
 impl Bundles {
     /// Whether some cluster needs that Secret.
     pub(super) fn knows(&self, key: &ObjectKey) -> bool {
-        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        known.contains_key(key)
+        self.books().known.contains_key(key)
+    }
+
+    /// Forgets a cluster that is gone, and the Secret if nobody else needs it.
+    pub(super) fn forget(&self, cluster: &ObjectKey) {
+        let mut books = self.books();
+        books.needed.remove(cluster);
+        books.tidy();
+    }
+
+    /// A cluster needs this Secret, and no other.
+    fn need(&self, cluster: &ObjectKey, secret: &ObjectKey) {
+        let mut books = self.books();
+        let before = books.needed.insert(cluster.clone(), secret.clone());
+        if before.is_some_and(|before| before != *secret) {
+            books.tidy();
+        }
     }
 
     fn keep(&self, key: &ObjectKey, version: Option<&str>, bundle: Option<String>) {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let version = version.map(str::to_owned);
-        known.insert(key.clone(), Known { version, bundle });
+        let known = Known { version, bundle };
+        self.books().known.insert(key.clone(), known);
+    }
+
+    fn books(&self) -> MutexGuard<'_, Books> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn of(
@@ -152,8 +186,8 @@ impl Bundles {
         api: &dyn ApiServer,
     ) -> Result<Option<String>, Failure> {
         let known = {
-            let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            let known = known.get(key);
+            let books = self.books();
+            let known = books.known.get(key);
             known
                 .filter(|known| known.version.as_deref() == Some(version))
                 .cloned()
@@ -191,9 +225,12 @@ pub(super) async fn sight(
     bundles: &Bundles,
     context: &Context,
 ) -> Result<Sight, Failure> {
+    let own = ObjectKey::of(cluster);
     let Some(source) = provider.and_then(source) else {
+        bundles.forget(&own);
         return Ok(Sight::default());
     };
+    bundles.need(&own, &source);
     let found = context.cache::<Metadata<Secret>>().get(&source);
     let version = found.map(|found| found.facts.resource_version.clone());
     let trust_bundle = if let Some(version) = &version {
@@ -326,5 +363,31 @@ fn stale(message: String) -> Failure {
         class: Class::Stale,
         reason: reasons::OBSERVE_FAILED,
         message,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_is_known_as_long_as_some_cluster_needs_it() {
+        let bundles = Bundles::default();
+        let [shop, store] = ["shop", "store"].map(|name| ObjectKey::namespaced("team", name));
+        let [prism, other] = ["prism", "other"].map(|name| ObjectKey::namespaced("system", name));
+        for cluster in [&shop, &store] {
+            bundles.need(cluster, &prism);
+            bundles.keep(&prism, None, None);
+        }
+        bundles.forget(&shop);
+        assert!(bundles.knows(&prism));
+        bundles.need(&store, &other);
+        bundles.keep(&other, None, None);
+        assert!(
+            !bundles.knows(&prism),
+            "its last cluster has gone elsewhere"
+        );
+        bundles.forget(&store);
+        assert!(!bundles.knows(&other));
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use butler_api::{
     butler::{
-        butler_config::ButlerConfig,
+        butler_config::{ButlerConfig, ImageFactory},
         image_sync::{
             Architecture, ImageFactoryReference, ImageSync, ImageSyncPhase, ImageSyncSpec,
             ImageSyncStatus, TransferMode,
@@ -20,13 +20,17 @@ use butler_api::{
 };
 use butler_runtime::object::Manifest;
 use kube::ResourceExt;
+use sha2::{Digest as _, Sha256};
 
-use super::{observe::ImageSight, why::Waiting};
+use super::{addresses::hex, observe::ImageSight, why::Waiting};
 
 /// Rocky Linux of clusters that name no version.
 const USUAL_ROCKY: &str = "9.5";
 /// The longest value of a label, and of a name that becomes one.
 const LABEL_LENGTH: usize = 63;
+
+/// How many bytes of a hash are in a name that is too long.
+const HASH_BYTES: usize = 4;
 
 /// What becomes of the image.
 #[derive(Clone, Debug, PartialEq)]
@@ -59,10 +63,7 @@ pub(super) fn plan(
     let workers = pools(&cluster.spec).into_iter().next().unwrap_or_default();
     let os = workers.os.unwrap_or_default();
     let factory = config.and_then(|config| config.spec.image_factory.as_ref());
-    let usual = factory.and_then(|factory| factory.default_schematic_id.clone());
-    // An image that is named needs no factory, unless one is asked for as well.
-    let usual = usual.filter(|_| os.image_ref.is_none());
-    let Some(schematic) = os.schematic_id.clone().or(usual) else {
+    let Some(schematic) = schematic(&os, factory) else {
         return Decision::NotRequired;
     };
     let Some(factory) = factory else {
@@ -90,12 +91,24 @@ pub(super) fn plan(
     }
 }
 
+/// What the image of workers with this system is made by, if a factory makes it. An image that is named needs no factory, unless
+/// one is asked for as well.
+pub(super) fn schematic(
+    workers: &OperatingSystem,
+    factory: Option<&ImageFactory>,
+) -> Option<String> {
+    let usual = factory.and_then(|factory| factory.default_schematic_id.clone());
+    let usual = usual.filter(|_| workers.image_ref.is_none());
+    workers.schematic_id.clone().or(usual)
+}
+
 fn refused(why: &str, what_to_do: &str) -> Decision {
     let waiting = Waiting::new(types::IMAGE_READY, reasons::VALIDATION_FAILED, why);
     Decision::Refused(waiting.advise(what_to_do).needs_somebody())
 }
 
-fn version(os: &OperatingSystem, talos: Option<&str>) -> Option<String> {
+/// The version of a system; `None` if it has no usual one.
+pub(super) fn version(os: &OperatingSystem, talos: Option<&str>) -> Option<String> {
     let stated = os.version.clone().filter(|version| !version.is_empty());
     let usual = || match os.os_type {
         None | Some(OperatingSystemType::Rocky) => Some(USUAL_ROCKY.to_owned()),
@@ -115,8 +128,13 @@ pub(super) fn name(cluster: &TenantCluster, schematic: &str, version: &str) -> S
     let version = version.strip_prefix('v').unwrap_or(version);
     let name = format!("{}-{schematic}-{version}", cluster.name_any());
     let name = name.to_lowercase().replace(['.', '_', '+'], "-");
-    let name: String = name.chars().take(LABEL_LENGTH).collect();
-    name.trim_end_matches('-').to_owned()
+    if name.len() <= LABEL_LENGTH {
+        return name.trim_end_matches('-').to_owned();
+    }
+    // What is cut off tells schematics and versions apart.
+    let hash = hex(&Sha256::digest(name.as_bytes())[..HASH_BYTES]);
+    let kept: String = name.chars().take(LABEL_LENGTH - 1 - hash.len()).collect();
+    format!("{kept}-{hash}")
 }
 
 fn sync(
@@ -186,6 +204,27 @@ fn waiting(name: &str, found: Option<&ImageSyncStatus>) -> Option<Waiting> {
         ) => {
             let why = format!("the ImageSync {name} brings the image to the provider");
             Some(said(reasons::IMAGE_SYNC_IN_PROGRESS, why))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tenant_cluster::blueprint::testing::plain_shop;
+
+    #[test]
+    fn a_name_that_is_too_long_still_tells_versions_apart() {
+        let mut cluster = plain_shop(&serde_json::json!({}));
+        assert_eq!(
+            name(&cluster, "376567988ad370", "v9.5"),
+            "shop-37656798-9-5"
+        );
+        cluster.metadata.name = Some("a".repeat(60));
+        let names = ["9.5", "9.6"].map(|version| name(&cluster, "376567988ad370", version));
+        assert_ne!(names[0], names[1]);
+        for name in names {
+            assert_eq!(name.len(), LABEL_LENGTH, "{name}");
         }
     }
 }

@@ -3,15 +3,19 @@
 use std::collections::BTreeMap;
 
 use butler_api::{
-    butler::tenant_cluster::TenantCluster,
+    butler::{
+        provider_config::{Provider, ProviderConfig},
+        tenant_cluster::TenantCluster,
+    },
     conditions::{reasons, types},
     normalize::tenant_cluster::kubernetes_version,
     version::KubernetesVersion,
 };
+use butler_runtime::object::ObjectKey;
 
 use super::{
     blueprint::Blueprint,
-    deployment_name,
+    credentials, deployment_name,
     observe::World,
     related::Related,
     upgrade::{self, Progress, Running, RunningPool},
@@ -66,6 +70,41 @@ pub(super) fn judged(cluster: &TenantCluster, world: &World) -> (Vec<Waiting>, R
         waits.push(waiting.needs_somebody());
     }
     (waits, refusal)
+}
+
+/// What a cluster that is not made yet waits for before anything of it is made. One that is made works on without it.
+pub(super) fn obstacle(provider: &ProviderConfig, sight: &credentials::Sight) -> Option<Waiting> {
+    let missing = credentials::plan(sight).err();
+    missing
+        .map(|waiting| *waiting)
+        .or_else(|| unproven(provider))
+}
+
+/// Whether nobody can log in at a provider, or nobody knows yet. Machines of this host need nobody to log in.
+fn unproven(provider: &ProviderConfig) -> Option<Waiting> {
+    if provider.spec.provider == Provider::Local {
+        return None;
+    }
+    let key = ObjectKey::of(provider);
+    let status = provider.status.as_ref();
+    match status.and_then(|status| status.validated) {
+        Some(true) => None,
+        Some(false) => {
+            let conditions = status.into_iter().flat_map(|status| &status.conditions);
+            let mut said =
+                conditions.filter(|condition| condition.type_ == types::CREDENTIALS_VALID);
+            let words = said.next().map(|said| said.message.as_str());
+            let words = words.unwrap_or("its credentials cannot be used; correct them");
+            let why = format!("the ProviderConfig {key} is not ready: {words}");
+            let what = types::INFRASTRUCTURE_READY;
+            Some(Waiting::new(what, reasons::CREDENTIALS_INVALID, why).needs_somebody())
+        }
+        None => {
+            let why = format!("the credentials of the ProviderConfig {key} are being checked");
+            let what = types::INFRASTRUCTURE_READY;
+            Some(Waiting::new(what, reasons::WAITING_FOR_DEPENDENCIES, why))
+        }
+    }
 }
 
 /// Gives the control plane and each pool the version that is their turn.

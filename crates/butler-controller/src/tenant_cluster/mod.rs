@@ -35,6 +35,7 @@ mod observe;
 mod perform;
 mod plan;
 pub mod related;
+mod rolling;
 #[cfg(test)]
 mod scene;
 mod status;
@@ -67,7 +68,7 @@ use butler_runtime::{
     failure::Failure,
     object::{Kind, ObjectKey},
     plan::Plan,
-    reconciler::{Claim, Context, Reconciler, Sources},
+    reconciler::{Claim, Context, Needs, Reconciler, Sources},
 };
 use jiff::Timestamp;
 use k8s_openapi::api::{
@@ -232,6 +233,13 @@ impl Reconciler for TenantClusterReconciler {
         sources.owns_as::<DeploymentFacts>();
         sources.owns_as::<HealthCheck>();
 
+        // The status names one of the allocations that were made for machines.
+        sources.reads::<Whole<IPAllocation>>(|allocation, clusters| {
+            let tenant = observe::machines_tenant(&allocation.value.0);
+            let tenant = tenant.filter(|tenant| clusters.get(tenant).is_some());
+            tenant.into_iter().collect()
+        });
+
         // What others make in the namespace of a cluster.
         sources.reads::<MachineSetFacts>(|set, clusters| of_namespace(&set.facts.key, clusters));
         sources
@@ -299,8 +307,19 @@ impl Reconciler for TenantClusterReconciler {
 
     fn passed(&self, key: &ObjectKey, verdict: Verdict, took: Duration) {
         match verdict {
-            Verdict::Forget => self.pass_times.forget(key),
+            Verdict::Forget => {
+                self.pass_times.forget(key);
+                self.bundles.forget(key);
+            }
             Verdict::AwaitChange | Verdict::After(_) => self.pass_times.count(key, took),
+        }
+    }
+
+    fn needs(&self, effect: &Effect) -> Needs {
+        match effect {
+            // Whoever makes machines must learn of new credentials whatever else is refused.
+            Effect::CopyCredentials(_) => Needs::Nothing,
+            Effect::Remove { .. } | Effect::GiveBack { .. } => Needs::EarlierEffects,
         }
     }
 

@@ -7,7 +7,7 @@ use butler_api::{
     butler::{
         butler_config::{ButlerConfig, ExposureMode},
         image_sync::{ImageSync, ImageSyncStatus},
-        ip_allocation::IPAllocation,
+        ip_allocation::{AllocationType, IPAllocation},
         load_balancer_request::{LoadBalancerRequest, LoadBalancerRequestStatus},
         network_pool::NetworkPool,
         provider_config::ProviderConfig,
@@ -19,7 +19,7 @@ use butler_api::{
         machine_group::MachineDeployment,
     },
     conditions::types,
-    keys::names,
+    keys::{labels, names},
     steward::exposure::IngressControllerType,
 };
 use butler_runtime::{
@@ -71,6 +71,8 @@ pub struct World {
     pub addresses: Option<IPAllocation>,
     /// The ranges of addresses that were added to the first, in the order of their names.
     pub added_addresses: Vec<IPAllocation>,
+    /// Name of the oldest allocation of its machines, where their addresses come from pools. Each machine has its own.
+    pub machine_addresses: Option<String>,
     /// Its Services that wait for an address.
     pub demand: Option<Demand>,
     /// `IPAllocations` that are its own, with their UIDs, and whether they are going.
@@ -126,6 +128,7 @@ pub(super) async fn observe(
             .as_ref()
             .and_then(|provider| addresses(cluster, provider, caches)),
         added_addresses: added_addresses(&uid, caches),
+        machine_addresses: machine_addresses(&own, caches),
         demand: demand(cluster, caches),
         pools: pools.map(|pool| pool.value.0.clone()).collect(),
         allocations: allocations(&uid, caches),
@@ -309,6 +312,28 @@ fn added_addresses(uid: &str, caches: &Caches) -> Vec<IPAllocation> {
         .collect();
     found.sort_by_key(ResourceExt::name_any);
     found
+}
+
+fn machine_addresses(cluster: &ObjectKey, caches: &Caches) -> Option<String> {
+    let store = caches.store::<Whole<IPAllocation>>();
+    let keys = store.keys_where(|found| {
+        machines_tenant(&found.value.0).is_some_and(|tenant| tenant == *cluster)
+    });
+    let found = keys.iter().filter_map(|key| store.get(key));
+    let oldest = found.min_by_key(|found| {
+        let allocation = &found.value.0;
+        let created = allocation.creation_timestamp().map(|time| time.0);
+        (created, allocation.name_any())
+    });
+    oldest.map(|found| found.facts.key.name.clone())
+}
+
+/// The tenant cluster that an allocation for a machine names.
+pub(super) fn machines_tenant(allocation: &IPAllocation) -> Option<ObjectKey> {
+    let said = |label: &str| allocation.labels().get(label);
+    let (namespace, name) = said(labels::SOURCE_NAMESPACE).zip(said(labels::SOURCE_NAME))?;
+    let is_of_machine = allocation.spec.kind == AllocationType::Nodes;
+    is_of_machine.then(|| ObjectKey::namespaced(namespace, name))
 }
 
 fn demand(cluster: &TenantCluster, caches: &Caches) -> Option<Demand> {

@@ -20,11 +20,11 @@ use kube::ResourceExt;
 use super::{
     Effect, addons, addresses,
     blueprint::{self, Blueprint, ControlPlane, Infrastructure, Surroundings},
-    build, credentials, deployment_name, end, image,
+    build, credentials, end, image,
     judge::{self, Refusal},
     kept, mode,
     observe::World,
-    related::Related,
+    rolling::{self, Scaling},
     status::{self, Findings, Uses},
     upgrade::Progress,
     why::{self, Turn, Waiting},
@@ -63,8 +63,6 @@ struct Draft {
     prune: Prune,
     effects: Vec<Effect>,
     findings: Findings,
-    /// How many workers a pool has and shall have, where that differs.
-    scaling: Vec<(String, i32, i32)>,
     next: Next,
 }
 
@@ -100,8 +98,8 @@ impl Draft {
                 progress: Progress::Arrived,
                 is_begun,
                 uses: None,
+                scaling: Vec::new(),
             },
-            scaling: Vec::new(),
             next: Next::AwaitChange,
         }
     }
@@ -110,6 +108,7 @@ impl Draft {
     fn observed(self, world: &World) -> Self {
         let mut findings = self.findings;
         findings.is_begun = world.related.namespace.is_some();
+        findings.scaling.clear();
         if !findings.is_begun {
             let why = "spec.managementPolicy.mode is Observe: nothing is made";
             let waiting = Waiting::new(types::INFRASTRUCTURE_READY, reasons::OBSERVE_ONLY, why);
@@ -120,7 +119,6 @@ impl Draft {
             prune: Prune::Keep,
             effects: Vec::new(),
             findings,
-            scaling: Vec::new(),
             next: Next::AwaitChange,
         }
     }
@@ -134,6 +132,10 @@ fn draft(cluster: &TenantCluster, world: &World, now: Timestamp) -> Draft {
     };
     let is_made = related.cluster.is_some();
     if refusal == Refusal::Everything || (refusal >= Refusal::Growth && !is_made) {
+        return Draft::nothing(cluster, world, waits);
+    }
+    if let Some(obstacle) = judge::obstacle(provider, &world.credentials).filter(|_| !is_made) {
+        waits.push(obstacle);
         return Draft::nothing(cluster, world, waits);
     }
     let namespace = related.namespace.as_ref();
@@ -317,8 +319,8 @@ fn compose(
                 image_sync,
                 allocation,
             }),
+            scaling: rolling::scaling(blueprint, related),
         },
-        scaling: scaling(blueprint, related),
         next: addresses
             .next
             .map_or(Next::AwaitChange, |at| until(at, now)),
@@ -345,17 +347,6 @@ fn trust(blueprint: &Blueprint) -> Option<Finding> {
     })
 }
 
-fn scaling(blueprint: &Blueprint, related: &Related) -> Vec<(String, i32, i32)> {
-    let pools = blueprint.pools.iter();
-    pools
-        .filter_map(|pool| {
-            let name = deployment_name(&blueprint.name, &pool.name);
-            let found = related.deployments.get(&name)?.facts.wanted?;
-            (found != pool.replicas).then(|| (pool.name.clone(), found, pool.replicas))
-        })
-        .collect()
-}
-
 /// What is worth telling: where the cluster has come to, and what a person must do.
 fn notes(cluster: &TenantCluster, draft: &Draft, status: &TenantClusterStatus) -> Vec<Note> {
     let before = cluster.status.as_ref().and_then(|status| status.phase);
@@ -372,7 +363,7 @@ fn notes(cluster: &TenantCluster, draft: &Draft, status: &TenantClusterStatus) -
             _ => {}
         }
     }
-    for (pool, from, to) in &draft.scaling {
+    for Scaling { pool, from, to } in &draft.findings.scaling {
         let message = format!("the pool {pool} goes from {from} to {to} workers");
         notes.push(Note::normal("ClusterScaling", message));
     }
@@ -399,6 +390,9 @@ mod end_tests;
 #[cfg(test)]
 #[path = "plan_parts_tests.rs"]
 mod parts_tests;
+#[cfg(test)]
+#[path = "plan_rolling_tests.rs"]
+mod rolling_tests;
 #[cfg(test)]
 #[path = "plan_tests.rs"]
 mod tests;

@@ -7,7 +7,10 @@ use serde_json::json;
 
 use super::*;
 use crate::{
-    tenant_cluster::scene::{UID, annotated, deleted, lines, ready, says, shop, world},
+    tenant_cluster::{
+        related::Related,
+        scene::{UID, annotated, deleted, lines, ready, says, shop, world},
+    },
     testing::at,
 };
 

@@ -13,6 +13,7 @@ use crate::{
     tenant_cluster::{
         growth::Demand,
         observe::ImageSight,
+        related::Related,
         scene::{begun, condition, config, lines, node, provider, ready, shop, world},
     },
     testing::at,
@@ -34,7 +35,9 @@ fn nutanix() -> serde_json::Value {
 
 fn on_nutanix() -> World {
     let mut world = world(Related::default());
-    world.provider = Some(provider(&nutanix()));
+    let mut provider = provider(&nutanix());
+    provider.status.get_or_insert_default().validated = Some(true);
+    world.provider = Some(provider);
     world.credentials.source = Some(ObjectKey::namespaced("butler-system", "prism"));
     world
 }
@@ -47,6 +50,7 @@ fn credentials_are_copied_for_capx_and_anew_when_they_change() {
         condition(&missing, "InfrastructureReady"),
         "False CredentialsInvalid: the Secret butler-system/prism with the credentials of the provider does not exist; create it, or correct spec.credentialsRef of the ProviderConfig"
     );
+    assert_eq!((missing.apply, missing.effects), (vec![], vec![]));
     world.credentials.version = Some("7".to_owned());
     let first = plan(&plain(), &world, at(1));
     let copies = |plan: &Plan<TenantClusterStatus, Effect>| {
@@ -74,6 +78,37 @@ fn credentials_are_copied_for_capx_and_anew_when_they_change() {
             .next(),
         Some("False MissingTrustBundle")
     );
+}
+
+#[test]
+fn nothing_is_made_where_nobody_can_log_in_and_what_is_made_works_on() {
+    let mut world = on_nutanix();
+    world.credentials.version = Some("7".to_owned());
+    let status = json!({ "validated": false, "conditions": [{
+        "type": "CredentialsValid", "status": "False", "reason": "CredentialsInvalid",
+        "message": "the Secret butler-system/prism: the key password is missing; correct it",
+        "lastTransitionTime": "1970-01-01T00:01:00Z",
+    }] });
+    let provider = world.provider.as_mut().unwrap();
+    provider.status = serde_json::from_value(status).unwrap();
+    let refused = plan(&plain(), &world, at(1));
+    assert_eq!((refused.apply.len(), refused.effects.len()), (0, 0));
+    assert_eq!(refused.status.phase, Some(TenantClusterPhase::Failed));
+    assert_eq!(
+        condition(&refused, "InfrastructureReady"),
+        "False CredentialsInvalid: the ProviderConfig butler-system/default is not ready: the Secret butler-system/prism: the key password is missing; correct it"
+    );
+    let provider = world.provider.as_mut().unwrap();
+    provider.status = None;
+    let early = plan(&plain(), &world, at(1));
+    assert_eq!(early.apply, []);
+    assert_eq!(early.status.phase, Some(TenantClusterPhase::Pending));
+    assert_eq!(
+        condition(&early, "InfrastructureReady"),
+        "False WaitingForDependencies: the credentials of the ProviderConfig butler-system/default are being checked"
+    );
+    world.related = begun();
+    assert!(!plan(&plain(), &world, at(1)).apply.is_empty());
 }
 
 const IMAGE: &str = "5f1c2d3e-0a1b-4c5d-8e6f-7a8b9c0d1e2f";
@@ -132,7 +167,7 @@ fn addresses_are_asked_for_once_and_hold_nothing_up() {
     let exhausted = plan(&plain(), &world, at(1));
     assert_eq!(applied(&exhausted, "IPAllocation").len(), 0);
     assert_eq!(applied(&exhausted, "MachineDeployment").len(), 1);
-    insta::assert_snapshot!(condition(&exhausted, "NetworkReady"), @"False PoolExhausted: no pool of its provider has 6 addresses left: rack, small; enlarge a pool, add one to the ProviderConfig, or ask for fewer in spec.networking.lbPoolSize");
+    insta::assert_snapshot!(condition(&exhausted, "NetworkReady"), @"False PoolExhausted: no pool of its provider has 6 addresses left in one run: rack has 5, small has 3; enlarge a pool, add one to the ProviderConfig, or ask for fewer in spec.networking.lbPoolSize");
     world.pools = vec![pool("small", 30), pool("rack", 6)];
     let asked = plan(&plain(), &world, at(2));
     insta::assert_json_snapshot!(applied(&asked, "IPAllocation")[0], @r#"

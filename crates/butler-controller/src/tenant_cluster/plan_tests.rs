@@ -8,7 +8,7 @@ use super::*;
 use crate::{
     cluster_api::MachineFacts,
     tenant_cluster::{
-        related::Seen,
+        related::{Related, Seen},
         scene::{
             after, annotated, begun, condition, control_plane, deployment, lines, node, ready,
             says, serving, shop, shown, templates, world,

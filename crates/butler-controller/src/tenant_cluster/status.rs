@@ -22,6 +22,7 @@ use kube::ResourceExt;
 use super::{
     deployment_name,
     observe::World,
+    rolling::{Scaling, are_as_many_as_granted, rolling},
     tenant_namespace,
     upgrade::Progress,
     why::{Turn, Waiting},
@@ -40,6 +41,8 @@ pub(super) struct Findings {
     pub(super) is_begun: bool,
     /// What the cluster uses from now on; `None` if nothing was decided, and what was said before still holds.
     pub(super) uses: Option<Uses>,
+    /// The pools that get another number of workers in this pass: what is seen of them speaks of the old number still.
+    pub(super) scaling: Vec<Scaling>,
 }
 
 /// What a cluster uses beside what is in its namespace.
@@ -85,13 +88,16 @@ pub(super) fn status(
     let before = cluster.status.clone().unwrap_or_default();
     let was_ready = was_ready(&before);
     // What a person must change takes nothing from a cluster that was ready: it works on as it is, and says so.
-    let (refusals, obstacles): (Vec<_>, Vec<_>) = findings
+    let (refusals, mut obstacles): (Vec<_>, Vec<_>) = findings
         .waits
         .iter()
         .partition(|waiting| was_ready && waiting.turn == Turn::Person);
+    if !refusals.is_empty() && are_as_many_as_granted(&world.related) {
+        obstacles.retain(|waiting| waiting.what != types::WORKERS_READY);
+    }
     let obstacle = obstacles.first().copied();
     // On the way to the first time nothing is replaced, whatever is still missing.
-    let rolling = rolling(cluster, world, findings).filter(|_| was_ready);
+    let rolling = rolling(cluster, &world.related, findings).filter(|_| was_ready);
     let phase = phase(findings, obstacle, was_ready, rolling.is_some());
     let mut conditions = Conditions::since(&before.conditions, cluster.metadata.generation, now);
     for (type_, usual) in CONDITIONS {
@@ -174,7 +180,7 @@ pub(super) fn status(
         control_plane_endpoint: endpoint.map(written),
         kubeconfig_secret_ref: related.kubeconfig.clone().map(local),
         image_sync_ref: uses.1,
-        ip_allocation_ref: before.ip_allocation_ref.clone(),
+        ip_allocation_ref: world.machine_addresses.clone().map(local),
         lb_allocation_ref: uses.2,
         worker_nodes_ready: Some(ready),
         worker_nodes_desired: Some(desired),
@@ -242,34 +248,6 @@ fn phase(
     } else {
         TenantClusterPhase::Provisioning
     }
-}
-
-/// What is being replaced in a cluster whose version is right, if anything is.
-fn rolling(cluster: &TenantCluster, world: &World, findings: &Findings) -> Option<String> {
-    if let Progress::Underway(text) = &findings.progress {
-        return Some(text.clone());
-    }
-    let related = &world.related;
-    let control_plane = related.control_plane.as_ref();
-    if control_plane.is_some_and(|found| found.facts.rolling_out) {
-        return Some("the control plane is being renewed".to_owned());
-    }
-    let name = cluster.name_any();
-    pools(&cluster.spec).into_iter().find_map(|pool| {
-        let found = related
-            .deployments
-            .get(&deployment_name(&name, &pool.name))?;
-        let facts = &found.facts;
-        (!facts.is_settled()).then(|| {
-            format!(
-                "pool {}: {} of {} machines are as they shall be, {} are ready",
-                pool.name,
-                facts.updated,
-                facts.wanted.unwrap_or(pool.replicas),
-                facts.ready
-            )
-        })
-    })
 }
 
 /// The workers by pool.

@@ -5,7 +5,10 @@
 //! What only the controller can judge (limits, access, addresses, the image), its conditions say, and [`why`] repeats them.
 
 use butler_api::{
-    butler::tenant_cluster::TenantCluster,
+    butler::{
+        load_balancer_request::{LoadBalancerPhase, LoadBalancerRequestStatus},
+        tenant_cluster::TenantCluster,
+    },
     conditions::{reasons, types},
     normalize::tenant_cluster::pools,
 };
@@ -122,8 +125,8 @@ pub fn why(cluster: &TenantCluster, related: &Related) -> Vec<Waiting> {
         let mut waiting = waiting.iter();
         waiting.all(|waiting| waiting.message() != said.message)
     });
-    let held = said(conditions, types::ROLLING_OUT);
-    let held = held.filter(|said| said.reason == reasons::VERSION_SKEW);
+    let rolling = said(conditions, types::ROLLING_OUT);
+    let held = rolling.filter(|said| said.reason == reasons::VERSION_SKEW);
     let refused: Vec<_> = refused.into_iter().chain(held).map(repeated).collect();
     waiting.extend(refused.into_iter().map(Waiting::needs_somebody));
     let found = tenant(cluster, related).into_iter();
@@ -135,6 +138,8 @@ pub fn why(cluster: &TenantCluster, related: &Related) -> Vec<Waiting> {
     }));
     let addons = said(conditions, types::ADDONS_READY).filter(|said| said.status == "False");
     waiting.extend(addons.map(repeated));
+    let rolling = rolling.filter(|said| said.status == "True");
+    waiting.extend(rolling.map(repeated));
     waiting
 }
 
@@ -195,6 +200,9 @@ fn infrastructure(related: &Related) -> Option<Waiting> {
     if cluster.facts.infrastructure_provisioned {
         return None;
     }
+    if let Some(balancer) = related.balancer.as_ref().and_then(balancer) {
+        return Some(balancer);
+    }
     let Some(infrastructure) = &related.infrastructure else {
         return waiting("the infrastructure is being made".to_owned());
     };
@@ -203,6 +211,29 @@ fn infrastructure(related: &Related) -> Option<Waiting> {
         Some(said) => waiting(format!("{kind}: {}", said.words())),
         None => waiting(format!("Cluster API has not taken up the {kind} yet")),
     }
+}
+
+/// What the load balancer before a control plane on machines of its own is waiting for. The infrastructure needs its endpoint, and
+/// knows no more than that there is none.
+fn balancer(found: &LoadBalancerRequestStatus) -> Option<Waiting> {
+    let is_failed = found.phase == Some(LoadBalancerPhase::Failed);
+    if found.endpoint.is_some() && !is_failed {
+        return None;
+    }
+    let failure = found.failure_message.as_deref();
+    let ready = said(&found.conditions, types::READY).filter(|said| said.status != "True");
+    let words = failure.or_else(|| ready.map(|said| said.message.as_str()));
+    let words = words.filter(|words| !words.is_empty());
+    let words = words.unwrap_or("it has no endpoint yet");
+    let why = format!("LoadBalancerRequest: {words}");
+    let what = types::INFRASTRUCTURE_READY;
+    let waiting = Waiting::new(what, reasons::INFRASTRUCTURE_PROVISIONING, why);
+    let waiting = waiting.since(ready.map(|said| said.last_transition_time.0));
+    Some(if is_failed {
+        waiting.needs_somebody()
+    } else {
+        waiting
+    })
 }
 
 /// The first condition that does not hold and says why.

@@ -112,6 +112,51 @@ fn the_first_obstacle_is_told_with_the_words_of_whoever_meets_it() {
     );
 }
 
+/// What is told of a cluster whose load balancer says this of itself.
+fn told_of_balancer(status: &Value) -> Waiting {
+    let mut related = related();
+    let cluster = related.cluster.as_mut().unwrap();
+    cluster.facts.infrastructure_provisioned = false;
+    let request = object(
+        "butler.butlerlabs.dev/v1alpha1",
+        "LoadBalancerRequest",
+        "shop",
+        json!({
+            "spec": { "clusterName": "shop-0a1b2c3d", "providerConfigRef": { "name": "local" }, "port": 6443 },
+            "status": status,
+        }),
+    );
+    related.see(request);
+    why(&shop(&json!({})), &related).remove(0)
+}
+
+#[test]
+fn a_load_balancer_that_fails_or_waits_is_told_with_its_own_words() {
+    let told = |why: &str| Waiting::new("InfrastructureReady", "InfrastructureProvisioning", why);
+    let failed = json!({ "phase": "Failed", "failureMessage": "no address is free; free one" });
+    assert_eq!(
+        told_of_balancer(&failed),
+        told("LoadBalancerRequest: no address is free; free one").needs_somebody()
+    );
+    let waits = json!({
+        "phase": "Creating",
+        "conditions": [says("Ready", "False", "the provider does not answer")],
+    });
+    assert_eq!(
+        told_of_balancer(&waits),
+        told("LoadBalancerRequest: the provider does not answer").since(Some(at(60)))
+    );
+    assert_eq!(
+        told_of_balancer(&json!({})),
+        told("LoadBalancerRequest: it has no endpoint yet")
+    );
+    let made = json!({ "phase": "Ready", "endpoint": "172.30.0.200" });
+    assert_eq!(
+        told_of_balancer(&made),
+        told("the infrastructure is being made")
+    );
+}
+
 #[test]
 fn objects_are_read_as_the_caches_read_them() {
     let related = related();

@@ -4,8 +4,11 @@ use butler_api::{
     butler::tenant_cluster::TenantCluster,
     conditions::{reasons, types},
     keys::{annotations, labels, values},
+    net::AddressRange,
+    normalize::tenant_cluster::{LoadBalancerAddresses, network},
     version::rules,
 };
+use butler_runtime::conditions::holds;
 use kube::ResourceExt;
 
 use super::{Breach, Case, provider_of};
@@ -19,6 +22,7 @@ pub(crate) fn forbidden_changes(case: &Case<'_>, old: &TenantCluster) -> Vec<Bre
         creator(case.cluster, old),
         version(case.cluster, old),
         provider(case, old),
+        load_balancer_pool(case.cluster, old),
     ];
     found.into_iter().flatten().collect()
 }
@@ -80,6 +84,35 @@ fn provider(case: &Case<'_>, old: &TenantCluster) -> Option<Breach> {
         "cannot be changed to {asked}: the cluster is being made on {before}; create a new cluster instead"
     );
     (asked != before).then(|| Breach::new(INVALID, "spec.providerConfigRef", rule))
+}
+
+/// Addresses that are granted do not change under the Services that use them. A range that was refused may be exchanged for
+/// another, and one that is not named any more is kept: further addresses are added to it.
+fn load_balancer_pool(cluster: &TenantCluster, old: &TenantCluster) -> Option<Breach> {
+    let status = cluster.status.as_ref()?;
+    status.lb_allocation_ref.as_ref()?;
+    let asked = named_range(cluster)?;
+    let before = named_range(old);
+    let is_granted = holds(&status.conditions, types::NETWORK_READY);
+    let rule = match before {
+        Some(before) => format!("cannot be changed from {before} to {asked}"),
+        None => format!("cannot be set to {asked} now"),
+    };
+    let rule = format!(
+        "{rule}: Services of the cluster use the addresses that it was granted; to add addresses, leave loadBalancerPool out and set \
+         lbPoolSize to how many there shall be in all, or create a new cluster with this range"
+    );
+    let kind = (types::NETWORK_READY, reasons::VALIDATION_FAILED);
+    let changes = before != Some(asked) && is_granted;
+    changes.then(|| Breach::new(kind, "spec.networking.loadBalancerPool", rule))
+}
+
+/// The range that a cluster names for its Services. What is no range is refused elsewhere.
+fn named_range(cluster: &TenantCluster) -> Option<AddressRange> {
+    match network(cluster.spec.networking.as_ref()).load_balancer_addresses {
+        LoadBalancerAddresses::Range(pool) => AddressRange::from_texts(&pool.start, &pool.end).ok(),
+        LoadBalancerAddresses::Allocated(_) => None,
+    }
 }
 
 /// Whether anything was made for the cluster.
@@ -160,6 +193,42 @@ mod tests {
         spec.kubernetesVersion: cannot go from v1.34.2 to v1.36.3 in one step: upgrade one minor version at a time, first to v1.35.x
         spec.providerConfigRef: cannot be changed to butler-system/nutanix: the cluster is being made on butler-system/local; create a new cluster instead
         ");
+    }
+
+    #[test]
+    fn addresses_that_services_use_are_not_exchanged() {
+        let with = |networking: serde_json::Value| cluster(&json!({ "networking": networking }));
+        let range = |start: &str, end: &str| {
+            with(json!({ "loadBalancerPool": { "start": start, "end": end } }))
+        };
+        let settled = |ready: &str| {
+            json!({
+                "lbAllocationRef": { "name": "shop-lb" },
+                "conditions": [{
+                    "type": "NetworkReady", "status": ready, "reason": "Because", "message": "",
+                    "lastTransitionTime": "1970-01-01T00:00:00Z",
+                }],
+            })
+        };
+        let old = range("10.40.1.100", "10.40.1.150");
+        let mut scene = Scene::new(range("10.40.2.1", "10.40.2.9"));
+        assert_eq!(told(&scene, &old), "", "nothing is asked for yet");
+        scene.settle(&settled("False"));
+        assert_eq!(told(&scene, &old), "", "it was refused");
+        scene.settle(&settled("True"));
+        insta::assert_snapshot!(told(&scene, &old), @"spec.networking.loadBalancerPool: cannot be changed from 10.40.1.100-10.40.1.150 to 10.40.2.1-10.40.2.9: Services of the cluster use the addresses that it was granted; to add addresses, leave loadBalancerPool out and set lbPoolSize to how many there shall be in all, or create a new cluster with this range");
+        let counted = with(json!({ "lbPoolSize": 4 }));
+        assert!(told(&scene, &counted).contains("cannot be set to 10.40.2.1-10.40.2.9 now"));
+        let is_fine = |new: TenantCluster, old: &TenantCluster| {
+            let mut scene = Scene::new(new);
+            scene.settle(&settled("True"));
+            assert_eq!(told(&scene, old), "");
+        };
+        // Another spelling of the same, something else, and no range any more.
+        let other_spelling = range("fd00:40:0::1", "fd00:40::0009");
+        is_fine(range("fd00:40::1", "fd00:40::9"), &other_spelling);
+        is_fine(range("10.40.1.100", "10.40.1.150"), &old);
+        is_fine(with(json!({ "lbPoolSize": 60 })), &old);
     }
 
     #[test]

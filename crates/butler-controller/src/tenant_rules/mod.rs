@@ -6,6 +6,7 @@
 //! Must not: read anything but its arguments, nor fill in what the cluster leaves open.
 
 mod access;
+mod addons;
 mod changes;
 mod limits;
 mod machines;
@@ -120,6 +121,7 @@ pub(crate) fn breaches(case: &Case<'_>) -> Vec<Breach> {
     found.extend(versions::breaches(case));
     found.extend(ranges::breaches(case));
     found.extend(machines::breaches(case));
+    found.extend(addons::breaches(case));
     found.extend(limits::breaches(case));
     found
 }

@@ -1,12 +1,15 @@
 //! Versions that are supported, that may follow the running one, and that the team may use.
 
 use butler_api::{
+    butler::provider_config::Provider,
     conditions::{reasons, types},
+    keys::annotations,
     version::{
         KubernetesVersion,
         rules::{self, VersionRefusal},
     },
 };
+use butler_runtime::object::ObjectKey;
 use kube::ResourceExt;
 
 use super::{Breach, Case};
@@ -35,7 +38,11 @@ pub(super) fn breaches(case: &Case<'_>) -> Vec<Breach> {
         }
     };
     let oldest = versions.and_then(|versions| versions.oldest_worker.as_deref());
-    let found = [left_behind(&version, oldest), allowed(case, &version)];
+    let found = [
+        left_behind(&version, oldest),
+        allowed(case, &version),
+        at_provider(case, &version),
+    ];
     found.into_iter().flatten().collect()
 }
 
@@ -77,6 +84,33 @@ fn allowed(case: &Case<'_>, version: &KubernetesVersion) -> Option<Breach> {
     ))
 }
 
+/// Whether machines of the provider can have this version, where somebody has written down which they can have.
+fn at_provider(case: &Case<'_>, version: &KubernetesVersion) -> Option<Breach> {
+    let provider = case.provider?;
+    let known = provider
+        .annotations()
+        .get(annotations::KUBERNETES_VERSIONS)?;
+    let versions = known.split(',');
+    let mut versions = versions.filter_map(|text| text.trim().parse::<KubernetesVersion>().ok());
+    if versions.any(|known| known == *version) {
+        return None;
+    }
+    let mut rule = format!(
+        "machines of the ProviderConfig {} cannot have {version}: choose one of {}",
+        ObjectKey::of(provider),
+        known.replace(',', ", ")
+    );
+    if provider.spec.provider == Provider::Local {
+        let command = format!("butleradm image kubernetes {}", version.bare());
+        rule = format!("{rule}, or have it on this host by \"{command}\"");
+    }
+    Some(Breach::new(
+        (types::READY, reasons::VALIDATION_FAILED),
+        FIELD,
+        rule,
+    ))
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -97,6 +131,20 @@ mod tests {
         insta::assert_snapshot!(told("v1.36.3", Some("v1.34.1"), None), @"spec.kubernetesVersion: cannot go from v1.34.1 to v1.36.3 in one step: upgrade one minor version at a time, first to v1.35.x");
         insta::assert_snapshot!(told("v1.34.1", Some("v1.35.4"), None), @"spec.kubernetesVersion: cannot go from v1.35.4 back to v1.34.1: Kubernetes does not support going back to an older minor version");
         insta::assert_snapshot!(told("v1.36.3", Some("v1.35.4"), Some("v1.32.0")), @"spec.kubernetesVersion: v1.36.3 cannot serve workers of v1.32.0, which the cluster still has: wait until they are upgraded");
+    }
+
+    #[test]
+    fn a_version_that_no_machine_of_the_provider_can_have_is_refused_with_the_command_that_brings_it()
+     {
+        let mut scene = Scene::new(cluster(&json!({"kubernetesVersion": "1.34.1"})));
+        assert_eq!(scene.told(super::breaches), "", "nobody knows");
+        let key = "butler.butlerlabs.dev/kubernetes-versions".to_owned();
+        let provider = scene.provider.as_mut().unwrap();
+        let notes = provider.metadata.annotations.get_or_insert_default();
+        notes.insert(key, "v1.35.4,v1.36.3".to_owned());
+        insta::assert_snapshot!(scene.told(super::breaches), @r#"spec.kubernetesVersion: machines of the ProviderConfig butler-system/default cannot have v1.34.1: choose one of v1.35.4, v1.36.3, or have it on this host by "butleradm image kubernetes 1.34.1""#);
+        scene.cluster = cluster(&json!({"kubernetesVersion": "1.35.4"}));
+        assert_eq!(scene.told(super::breaches), "");
     }
 
     #[test]

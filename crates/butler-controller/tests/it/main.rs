@@ -23,3 +23,5 @@ mod platform;
 mod providers;
 #[cfg(test)]
 mod scene;
+#[cfg(test)]
+mod strict;

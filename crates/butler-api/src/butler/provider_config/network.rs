@@ -116,7 +116,9 @@ pub enum AllocationMode {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AddressQuota {
-    /// Addresses for machines.
+    /// Addresses for machines, those of a control plane on machines of its own among them. Machines are replaced one by one, and
+    /// a new one is there before an old one goes: allow one more than a cluster has workers. A machine that would be one too
+    /// many waits, and says so.
     #[serde(
         rename = "maxNodeIPs",
         default,
@@ -124,7 +126,7 @@ pub struct AddressQuota {
     )]
     #[schemars(range(min = 1))]
     pub max_node_ips: Option<i32>,
-    /// Addresses for load balancers.
+    /// Addresses for Services of type `LoadBalancer`.
     #[serde(
         rename = "maxLoadBalancerIPs",
         default,

@@ -135,7 +135,7 @@ pub struct TenantClusterSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub management_policy: Option<ManagementPolicy>,
     /// NTP servers of the workers, by name or address. If absent, those of the `ProviderConfig` are used, then those of
-    /// `ButlerConfig`, then `pool.ntp.org`.
+    /// `ButlerConfig`, then `pool.ntp.org`. Machines of the provider local have the time of their host.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16), inner(length(min = 1, max = 253)))]
     pub time_servers: Vec<String>,

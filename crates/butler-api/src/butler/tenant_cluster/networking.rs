@@ -34,7 +34,9 @@ pub struct TenantClusterNetworking {
     #[x_kube(validation = network_address("serviceCIDR", "10.96.0.0/12"))]
     pub service_cidr: String,
     /// Addresses that Services of type `LoadBalancer` in the cluster may take. They must be routed to the workers'
-    /// network. If absent, a range is allocated from the provider's pools.
+    /// network; on local machines they must be of a pool of the provider. If absent, a range is allocated from the provider's
+    /// pools. Once granted it cannot be changed, but for being left out: the cluster keeps what it has then, and `lbPoolSize`
+    /// counts. No effect where `network.mode` of the provider is `cloud`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub load_balancer_pool: Option<LoadBalancerPool>,
     /// How many addresses to allocate from the provider's pools for Services of type `LoadBalancer`, within the provider's

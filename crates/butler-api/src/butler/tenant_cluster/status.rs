@@ -38,7 +38,8 @@ pub struct TenantClusterStatus {
     /// `ImageSync` that brings the workers' image to the provider.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image_sync_ref: Option<LocalReference>,
-    /// `IPAllocation` of the workers' addresses.
+    /// Oldest `IPAllocation` of the cluster's machines, where their addresses come from pools. Each machine has one of its own;
+    /// all of them have the labels `butler.butlerlabs.dev/source-namespace` and `source-name` of the cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ip_allocation_ref: Option<LocalReference>,
     /// First `IPAllocation` of the cluster's load balancer addresses.

@@ -39,11 +39,12 @@ pub struct TenantClusterWorkers {
 #[x_kube(validation = Rule::new("!(has(self.diskSize) && has(self.diskGB))")
     .message("give diskSize or diskGB, not both"))]
 pub struct MachineTemplate {
-    /// Number of virtual CPUs. If absent, the team's default, else 4.
+    /// Number of virtual CPUs. If absent, the team's default, else 4; on machines of the provider local 2.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub cpu: Option<i32>,
-    /// Memory, with its unit: `16Gi`. A number without a unit is bytes. If absent, the team's default, else 16Gi.
+    /// Memory, with its unit: `16Gi`. A number without a unit is bytes. If absent, the team's default, else 16Gi;
+    /// on machines of the provider local, which share one host, 2Gi.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[x_kube(validation = at_least_rule("memory", "256Mi", "16Gi"))]
     pub memory: Option<Quantity>,
@@ -52,7 +53,7 @@ pub struct MachineTemplate {
     #[schemars(range(min = 256))]
     pub memory_mb: Option<i32>,
     /// Size of the root disk, with its unit: `100Gi`. A number without a unit is bytes. If absent, the team's default,
-    /// else 100Gi.
+    /// else 100Gi; on machines of the provider local 10Gi.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[x_kube(validation = at_least_rule("diskSize", "1Gi", "100Gi"))]
     pub disk_size: Option<Quantity>,

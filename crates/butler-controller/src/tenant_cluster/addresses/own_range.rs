@@ -1,5 +1,6 @@
 //! A cluster that names its addresses itself. Where these are addresses of a pool, they are asked for there: what is not in the
-//! books of a pool could be given to somebody else. Addresses of no pool are the cluster's own affair.
+//! books of a pool could be given to somebody else. Addresses of no pool are the cluster's own affair, but on local machines, where
+//! only addresses of pools are served.
 
 use butler_api::{
     butler::{
@@ -7,7 +8,7 @@ use butler_api::{
             AllocationClusterReference, AllocationType, IPAllocation, IPAllocationSpec, PinnedRange,
         },
         network_pool::NetworkPool,
-        provider_config::{ProviderConfig, ProviderNetwork},
+        provider_config::{Provider, ProviderConfig, ProviderNetwork},
         tenant_cluster::{LoadBalancerPool, TenantCluster},
     },
     conditions::reasons,
@@ -15,46 +16,115 @@ use butler_api::{
     net::{AddressRange, Cidr},
     reference::LocalReference,
 };
-use butler_runtime::{conditions::Finding, object::ObjectKey};
+use butler_ipam::Standing;
+use butler_runtime::object::ObjectKey;
 use kube::ResourceExt;
 
-use super::{Decision, Sight, key, manifest, preferred, standing, waiting};
+use super::{Decision, Sight, first, granted, key, manifest, preferred, settled, waiting};
 
-/// What is done for the range of a cluster; nothing if it is of no pool.
+/// What is done for the range that a cluster names.
 pub(super) fn plan(
     sight: &Sight<'_>,
     network: &ProviderNetwork,
     range: &LoadBalancerPool,
-) -> Option<Decision> {
-    let Sight {
-        cluster,
-        provider,
-        pools,
-        ..
-    } = *sight;
-    if let Some(allocation) = sight.first {
-        return Some(standing(cluster, allocation));
-    }
+) -> Decision {
+    let own = || settled("the cluster brings its own addresses");
     // What is no range was refused before.
-    let addresses = AddressRange::from_texts(&range.start, &range.end).ok()?;
-    let pool = pool_of(&addresses, provider, pools)?;
-    let finding = Finding::new(false, reasons::NETWORK_NOT_READY, "");
+    let Ok(addresses) = AddressRange::from_texts(&range.start, &range.end) else {
+        return own();
+    };
+    if let Some(first) = sight.first {
+        return standing(sight.cluster, first, &addresses);
+    }
+    if let Some(pool) = pool_of(&addresses, sight.provider, sight.pools) {
+        return ask(sight, network, range, &addresses, &pool);
+    }
+    // Elsewhere somebody else serves them.
+    if sight.provider.spec.provider != Provider::Local {
+        return own();
+    }
+    let pools = described(sight);
+    let why = format!(
+        "spec.networking.loadBalancerPool: {addresses} is of no pool of its provider, and only addresses of these are served on \
+         local machines: {pools}"
+    );
+    let waiting = waiting(reasons::PINNED_RANGE_OUTSIDE, why)
+        .advise("name addresses of a pool, or leave loadBalancerPool out")
+        .needs_somebody();
+    Decision::new(Vec::new(), Some(waiting), first::not_yet())
+}
+
+fn ask(
+    sight: &Sight<'_>,
+    network: &ProviderNetwork,
+    range: &LoadBalancerPool,
+    addresses: &AddressRange,
+    pool: &ObjectKey,
+) -> Decision {
     let quota = network.quota_per_tenant.as_ref();
     let most = quota.and_then(|quota| quota.max_load_balancer_ips);
-    if let Some(most) = most.filter(|most| !fits(&addresses, *most)) {
+    if let Some(most) = most.filter(|most| !fits(addresses, *most)) {
         let why = format!(
             "spec.networking.loadBalancerPool: {addresses} has more than the {most} addresses that a cluster may have of its \
              provider"
         );
         let waiting = waiting(reasons::QUOTA_EXCEEDED, why).advise("name fewer");
         let waiting = Some(waiting.needs_somebody());
-        return Some(Decision::new(Vec::new(), waiting, finding));
+        return Decision::new(Vec::new(), waiting, first::not_yet());
     }
-    let allocation = wish(cluster, provider, &pool, range);
+    let allocation = wish(sight.cluster, sight.provider, pool, range);
     let why = format!("{addresses} of the pool {} are asked for", pool.name);
-    let manifest = manifest(cluster, &allocation, values::ALLOCATION_ROLE_INITIAL);
+    let manifest = manifest(sight.cluster, &allocation, values::ALLOCATION_ROLE_INITIAL);
     let waiting = waiting(reasons::NETWORK_NOT_READY, why);
-    Some(Decision::new(vec![manifest], Some(waiting), finding))
+    Decision::new(vec![manifest], Some(waiting), first::not_yet())
+}
+
+/// What becomes of a range that is there. One that is granted does not change under the Services that use it.
+fn standing(cluster: &TenantCluster, found: &IPAllocation, addresses: &AddressRange) -> Decision {
+    let pinned = found.spec.pinned_range.as_ref();
+    let pinned = pinned.and_then(|pinned| {
+        AddressRange::from_texts(&pinned.start_address, &pinned.end_address).ok()
+    });
+    let is_wished = pinned == Some(*addresses);
+    match butler_ipam::standing(Some(found)) {
+        Standing::Granted { range } if range == *addresses => granted(cluster, found),
+        Standing::Granted { range } => {
+            let why = format!(
+                "spec.networking.loadBalancerPool: the cluster has {range}, which does not become {addresses} under the Services \
+                 that use it"
+            );
+            let advice = format!(
+                "set it back, or delete the IPAllocation {}: its Services lose their addresses, and get others of the new range",
+                ObjectKey::of(found)
+            );
+            let waiting = waiting(reasons::VALIDATION_FAILED, why).advise(advice);
+            Decision {
+                waiting: Some(waiting.needs_somebody()),
+                ..granted(cluster, found)
+            }
+        }
+        Standing::Releasing | Standing::Missing => first::releasing(found),
+        Standing::Waiting { .. } | Standing::Refused { .. } if !is_wished => {
+            first::given_back(found, &format!("{addresses} is asked for now"))
+        }
+        Standing::Waiting { .. } => first::awaited(cluster, found),
+        Standing::Refused { reason, message } => first::refused(cluster, found, &reason, &message),
+    }
+}
+
+/// The pools of a provider and their networks.
+fn described(sight: &Sight<'_>) -> String {
+    let described = |key: &ObjectKey| {
+        let mut pools = sight.pools.iter();
+        let pool = pools.find(|pool| ObjectKey::of(*pool) == *key);
+        match pool {
+            Some(pool) => format!("{} ({})", key.name, pool.spec.cidr),
+            None => format!("{} (does not exist)", key.name),
+        }
+    };
+    let pools = preferred(sight.provider);
+    let pools: Vec<_> = pools.iter().map(described).collect();
+    pools.join(", ")
 }
 
 /// The pool that some of the addresses are of. If not all of them are, it says so.
@@ -116,14 +186,21 @@ mod tests {
     use super::*;
     use crate::tenant_cluster::{addresses, scene, why::Waiting};
 
-    fn decided(range: [&str; 2], most: Option<i32>) -> Decision {
+    fn on(
+        provider: Value,
+        range: [&str; 2],
+        most: Option<i32>,
+        first: Option<&IPAllocation>,
+    ) -> Decision {
         let cluster = scene::shop(&json!({ "networking": {
             "loadBalancerPool": { "start": range[0], "end": range[1] },
         } }));
-        let provider = scene::provider(&json!({ "provider": "local", "network": {
-            "mode": "ipam", "poolRefs": [{ "name": "rack" }],
+        let mut provider = provider;
+        provider["network"] = json!({
+            "mode": "ipam", "poolRefs": [{ "name": "rack" }, { "name": "lost" }],
             "quotaPerTenant": { "maxLoadBalancerIPs": most },
-        } }));
+        });
+        let provider = scene::provider(&provider);
         let pool = serde_json::from_value(json!({
             "metadata": { "name": "rack", "namespace": "butler-system" },
             "spec": { "cidr": "10.40.0.0/16" },
@@ -132,11 +209,15 @@ mod tests {
             cluster: &cluster,
             provider: &provider,
             pools: &[pool.unwrap()],
-            first: None,
+            first,
             added: &[],
             demand: None,
         };
         addresses::plan(&sight, jiff::Timestamp::UNIX_EPOCH)
+    }
+
+    fn decided(range: [&str; 2], most: Option<i32>, first: Option<&IPAllocation>) -> Decision {
+        on(json!({ "provider": "local" }), range, most, first)
     }
 
     fn said(decision: &Decision) -> String {
@@ -144,9 +225,18 @@ mod tests {
         waiting.map(Waiting::message).unwrap_or_default()
     }
 
+    const RANGE: [&str; 2] = ["10.40.1.100", "10.40.1.150"];
+
+    /// The range that was asked for, as the API server has it, with this status.
+    fn found(status: Value) -> IPAllocation {
+        let mut body = decided(RANGE, None, None).manifests[0].body.clone();
+        body["status"] = status;
+        serde_json::from_value(body).unwrap()
+    }
+
     #[test]
     fn addresses_of_a_pool_are_asked_for_exactly() {
-        let decision = decided(["10.40.1.100", "10.40.1.150"], Some(51));
+        let decision = decided(RANGE, Some(51), None);
         let body = &decision.manifests[0].body;
         assert_eq!(
             body["spec"],
@@ -161,13 +251,14 @@ mod tests {
             said(&decision),
             "10.40.1.100-10.40.1.150 of the pool rack are asked for"
         );
-        let partly = decided(["10.39.255.250", "10.40.0.5"], None);
+        let partly = decided(["10.39.255.250", "10.40.0.5"], None, None);
         assert_eq!(partly.manifests.len(), 1, "the pool says what is wrong");
     }
 
     #[test]
-    fn addresses_of_nobody_are_the_clusters_own() {
-        let decision = decided(["192.168.7.10", "192.168.7.20"], None);
+    fn addresses_of_nobody_are_the_clusters_own_where_somebody_else_serves_them() {
+        let elsewhere = json!({ "provider": "nutanix", "credentialsRef": { "name": "login" } });
+        let decision = on(elsewhere, ["192.168.7.10", "192.168.7.20"], None, None);
         assert_eq!((decision.manifests.len(), decision.waiting), (0, None));
         assert_eq!(
             decision.finding.message,
@@ -176,13 +267,75 @@ mod tests {
     }
 
     #[test]
+    fn on_local_machines_addresses_of_no_pool_are_told_to_be_nobodys() {
+        let decision = decided(["192.168.7.10", "192.168.7.20"], None, None);
+        assert_eq!(decision.manifests, []);
+        insta::assert_snapshot!(said(&decision), @"spec.networking.loadBalancerPool: 192.168.7.10-192.168.7.20 is of no pool of its provider, and only addresses of these are served on local machines: rack (10.40.0.0/16), lost (does not exist); name addresses of a pool, or leave loadBalancerPool out");
+    }
+
+    #[test]
     fn more_addresses_than_a_cluster_may_have_are_refused_in_words() {
-        let decision = decided(["10.40.1.100", "10.40.1.150"], Some(50));
+        let decision = decided(RANGE, Some(50), None);
         assert_eq!(decision.manifests.len(), 0);
         assert_eq!(
             said(&decision),
             "spec.networking.loadBalancerPool: 10.40.1.100-10.40.1.150 has more than the 50 addresses that a cluster may \
              have of its provider; name fewer"
         );
+    }
+
+    #[test]
+    fn a_range_that_is_granted_does_not_become_another_and_that_is_told() {
+        let granted = found(json!({
+            "phase": "Allocated", "startAddress": "10.40.1.100", "endAddress": "10.40.1.150", "allocatedCount": 51,
+        }));
+        let same = decided(RANGE, None, Some(&granted));
+        assert_eq!((same.waiting, same.effects), (None, vec![]));
+        assert_eq!(same.finding.message, "10.40.1.100-10.40.1.150");
+        let other = decided(["10.40.2.1", "10.40.2.9"], None, Some(&granted));
+        assert_eq!(other.manifests, same.manifests, "it keeps what it has");
+        assert_eq!(other.effects, []);
+        insta::assert_snapshot!(said(&other), @"spec.networking.loadBalancerPool: the cluster has 10.40.1.100-10.40.1.150, which does not become 10.40.2.1-10.40.2.9 under the Services that use it; set it back, or delete the IPAllocation butler-system/butler-tenants-shop-lb-fedcbdc4: its Services lose their addresses, and get others of the new range");
+    }
+
+    #[test]
+    fn a_range_that_was_refused_is_given_back_when_another_is_named() {
+        let refused = found(json!({ "phase": "Failed", "conditions": [{
+            "type": "Ready", "status": "False", "reason": "PinnedRangeTaken", "message": "TenantCluster payments/bank has 10.40.1.100",
+            "lastTransitionTime": "1970-01-01T00:00:00Z",
+        }] }));
+        let same = decided(RANGE, None, Some(&refused));
+        assert_eq!((same.manifests.len(), same.effects.len()), (1, 0));
+        assert_eq!(
+            said(&same),
+            "the IPAllocation butler-tenants-shop-lb-fedcbdc4: TenantCluster payments/bank has 10.40.1.100"
+        );
+        let other = decided(["10.40.2.1", "10.40.2.9"], None, Some(&refused));
+        assert_eq!((other.manifests.len(), other.effects.len()), (0, 1));
+        assert_eq!(
+            said(&other),
+            "the IPAllocation butler-tenants-shop-lb-fedcbdc4 is given back: 10.40.2.1-10.40.2.9 is asked for now"
+        );
+    }
+
+    #[test]
+    fn where_the_infrastructure_gives_out_addresses_a_range_is_told_to_have_no_effect() {
+        let cluster = scene::shop(&json!({ "networking": {
+            "loadBalancerPool": { "start": RANGE[0], "end": RANGE[1] },
+        } }));
+        let provider = scene::provider(&json!({
+            "provider": "nutanix", "credentialsRef": { "name": "login" }, "network": { "mode": "cloud" },
+        }));
+        let sight = Sight {
+            cluster: &cluster,
+            provider: &provider,
+            pools: &[],
+            first: None,
+            added: &[],
+            demand: None,
+        };
+        let decision = addresses::plan(&sight, jiff::Timestamp::UNIX_EPOCH);
+        assert_eq!(decision.waiting, None);
+        insta::assert_snapshot!(decision.finding.message, @"the infrastructure gives out addresses: spec.networking.loadBalancerPool has no effect, since network.mode of the ProviderConfig is not ipam");
     }
 }

@@ -9,10 +9,9 @@ use butler_api::{
         },
         tenant_cluster::{
             ControlPlaneMode, HarvesterOverride, InfrastructureOverride, NutanixOverride,
-            OperatingSystem,
+            OperatingSystem, OperatingSystemType,
         },
     },
-    keys::names,
     reference::{NamespacedReference, SecretReference},
 };
 use kube::ResourceExt;
@@ -22,6 +21,7 @@ use super::{
     machines::Role,
     resolve::{Case, Refused},
 };
+use crate::tenant_cluster::image;
 
 pub(super) fn resolve(case: &mut Case<'_>) -> Option<Infrastructure> {
     let wish = override_of(case);
@@ -208,7 +208,7 @@ fn kubevirt(case: &mut Case<'_>, wish: HarvesterOverride) -> Option<KubevirtPlac
 }
 
 /// The image of a machine; `None` leaves it to the provider. What is closest to the machine wins.
-pub(super) fn image(
+pub(super) fn image_of(
     case: &mut Case<'_>,
     os: Option<&OperatingSystem>,
     role: &Role,
@@ -225,6 +225,16 @@ pub(super) fn image(
             return Err(Refused);
         }
         return Ok(None);
+    }
+    if own.is_none()
+        && let Some(field) = other_image(case, os)
+    {
+        case.not_yet(format!(
+            "{}.os.{field}: in this version an image factory makes one image for all machines of a cluster, that of \
+             spec.workers; leave it out, or name an image in os.imageRef",
+            role.field()
+        ));
+        return Err(Refused);
     }
     let spec = &case.surroundings.provider.spec;
     let found = own
@@ -251,11 +261,36 @@ pub(super) fn image(
 /// machines.
 fn is_on_its_way(case: &Case<'_>) -> bool {
     let factory = case.config.image_factory.as_ref();
-    let usual = factory.and_then(|factory| factory.default_schematic_id.as_ref());
+    schematic(case).is_some() && factory.is_some_and(|factory| factory.auto_sync)
+}
+
+/// What the image of `workers` is made by, if a factory makes it.
+fn schematic(case: &Case<'_>) -> Option<String> {
+    image::schematic(&of_workers(case), case.config.image_factory.as_ref())
+}
+
+fn of_workers(case: &Case<'_>) -> OperatingSystem {
     let workers = case.reading.pools.first();
-    let workers = workers.and_then(|workers| workers.os.as_ref());
-    let own = workers.and_then(|os| os.schematic_id.as_ref());
-    own.or(usual).is_some() && factory.is_some_and(|factory| factory.auto_sync)
+    let workers = workers.and_then(|workers| workers.os.clone());
+    workers.unwrap_or_default()
+}
+
+/// The field by which a machine asks a factory for another image than that of `workers`, which it would boot silently.
+fn other_image(case: &Case<'_>, os: Option<&OperatingSystem>) -> Option<&'static str> {
+    let (os, workers) = (os?, of_workers(case));
+    let schematic = schematic(case);
+    if os.schematic_id.is_some() && os.schematic_id != schematic {
+        return Some("schematicID");
+    }
+    if !is_on_its_way(case) {
+        return None;
+    }
+    let type_of = |os: &OperatingSystem| os.os_type.unwrap_or(OperatingSystemType::Rocky);
+    if type_of(os) != type_of(&workers) {
+        return Some("type");
+    }
+    let version_of = |os: &OperatingSystem| image::version(os, None);
+    (os.version.is_some() && version_of(os) != version_of(&workers)).then_some("version")
 }
 
 fn override_image(wish: &InfrastructureOverride) -> Option<String> {
@@ -292,8 +327,9 @@ fn credentials(case: &mut Case<'_>) -> Option<SecretReference> {
         ));
         return None;
     };
-    let namespace = reference.namespace.take();
-    reference.namespace = Some(namespace.unwrap_or_else(|| names::SYSTEM_NAMESPACE.to_owned()));
+    // As whoever checks the credentials reads it.
+    let own = case.surroundings.provider.namespace();
+    reference.namespace = reference.namespace.or(own);
     Some(reference)
 }
 

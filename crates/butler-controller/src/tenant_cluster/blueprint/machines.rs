@@ -44,7 +44,7 @@ pub(super) struct Resolved {
 type Size = (i32, &'static str, &'static str);
 
 /// What workers have where nobody says anything.
-const USUAL_SIZE: Size = (4, "8Gi", "40Gi");
+const USUAL_SIZE: Size = (4, "16Gi", "100Gi");
 
 /// The same on one host, which has to hold all of them.
 const LOCAL_SIZE: Size = (2, "2Gi", "10Gi");
@@ -110,7 +110,7 @@ fn resolve_parts(
     role: &Role,
 ) -> Option<Resolved> {
     let system = system(case, os, role);
-    let image = infrastructure::image(case, os, role);
+    let image = infrastructure::image_of(case, os, role);
     let (Some(system), Ok(image)) = (system, image) else {
         return None;
     };

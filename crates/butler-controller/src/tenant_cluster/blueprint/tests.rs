@@ -40,7 +40,7 @@ fn a_cluster_that_says_nothing_gets_what_suits_its_provider() {
     );
     assert_eq!(here.pools[0].system, System::Local);
     let there = drawn(&plain_shop(&json!({})), &on_harvester());
-    assert_eq!(size(&there.pools[0]), sizes(4, "8Gi", "40Gi"));
+    assert_eq!(size(&there.pools[0]), sizes(4, "16Gi", "100Gi"));
     assert_eq!(
         (there.cni, there.kube_proxy),
         (Some(CniProvider::Cilium), false)
@@ -97,6 +97,8 @@ fn time_servers_of_the_cluster_go_before_those_of_provider_and_platform() {
     assert_eq!(drawn(&plain, &surroundings).time_servers, ["provider"]);
     let own = plain_shop(&json!({ "timeServers": ["own"] }));
     assert_eq!(drawn(&own, &surroundings).time_servers, ["own"]);
+    let nobody = drawn(&plain, &on_harvester());
+    assert_eq!(nobody.time_servers, ["pool.ntp.org"]);
 }
 
 #[test]
@@ -207,6 +209,54 @@ fn an_image_that_is_on_its_way_is_not_missing() {
     surroundings.image = Some("images/shop".to_owned());
     let image = drawn(&plain, &surroundings).pools[0].machine.image.clone();
     assert_eq!(image.as_deref(), Some("images/shop"));
+}
+
+#[test]
+fn a_pool_that_asks_the_factory_for_another_image_is_told_and_does_not_boot_that_of_the_workers() {
+    let factory = json!({ "imageFactory": {
+        "url": "https://factory.example.com", "defaultSchematicID": "376567988ad370138ad8b2698212367b",
+    } });
+    let surroundings = with_config(on_harvester(), &factory);
+    let with_pool = |os: Value| {
+        let pool = json!({ "name": "graphics", "replicas": 1, "machineTemplate": { "os": os } });
+        plain_shop(&json!({ "nodePools": [pool] }))
+    };
+    let field = |os| {
+        let refusal = refusal(&with_pool(os), &surroundings);
+        refusal.split(": ").nth(1).unwrap().to_owned()
+    };
+    let place = "spec.nodePools[0].machineTemplate.os";
+    assert_eq!(
+        [
+            json!({ "schematicID": "ce4c980550dd2ab1b17bbf2b08801c7e" }),
+            json!({ "type": "kairos", "version": "3.5" }),
+            json!({ "version": "9.6" }),
+        ]
+        .map(field),
+        ["schematicID", "type", "version"].map(|field| format!("{place}.{field}"))
+    );
+    assert_snapshot!(refusal(&with_pool(json!({ "version": "9.6" })), &surroundings), @"NotYetImplemented: spec.nodePools[0].machineTemplate.os.version: in this version an image factory makes one image for all machines of a cluster, that of spec.workers; leave it out, or name an image in os.imageRef");
+    for same in [
+        json!({ "version": "9.5", "type": "rocky" }),
+        json!({ "type": "kairos", "imageRef": "images/kairos" }),
+    ] {
+        drawn(&with_pool(same), &surroundings);
+    }
+}
+
+#[test]
+fn credentials_are_where_their_provider_is_unless_it_says_otherwise() {
+    let mut surroundings = on_harvester();
+    let provider = &mut surroundings.provider;
+    provider.metadata.namespace = Some("clouds".to_owned());
+    let reference = provider.spec.credentials_ref.as_mut().unwrap();
+    reference.namespace = None;
+    let Infrastructure::Kubevirt(place) =
+        drawn(&plain_shop(&json!({})), &surroundings).infrastructure
+    else {
+        panic!("harvester is reached through CAPK");
+    };
+    assert_eq!(place.credentials.namespace.as_deref(), Some("clouds"));
 }
 
 #[test]

@@ -1,6 +1,10 @@
 //! The infrastructure of a cluster as a whole, and the credentials it needs.
 
-use butler_api::{cluster_api::butler_cluster::ButlerCluster, keys::names};
+use butler_api::{
+    butler::tenant_cluster::CniProvider,
+    cluster_api::butler_cluster::ButlerCluster,
+    keys::{annotations, names, values},
+};
 use butler_runtime::object::{Kind, Manifest};
 use serde_json::{Value, json};
 
@@ -25,7 +29,12 @@ pub(crate) fn infrastructure(blueprint: &Blueprint) -> Manifest {
         Infrastructure::Nutanix(place) => (kinds::nutanix_cluster(), nutanix(blueprint, place)),
         Infrastructure::Kubevirt(place) => (kinds::kubevirt_cluster(), kubevirt(place)),
     };
-    let body = json!({ "metadata": metadata(blueprint, &blueprint.name), "spec": spec });
+    let mut metadata = metadata(blueprint, &blueprint.name);
+    if blueprint.is_local() && blueprint.cni != Some(CniProvider::Bridge) {
+        // Whatever the tenant installs must not meet a network that is there already.
+        metadata["annotations"][annotations::POD_NETWORK] = json!(values::POD_NETWORK_NONE);
+    }
+    let body = json!({ "metadata": metadata, "spec": spec });
     Manifest::new(kind, body)
 }
 

@@ -61,7 +61,10 @@ fn deployment(
             },
         },
     });
+    // With a template that is not there, it could replace no machine, not even a lost one.
     Manifest::new(Kind::of::<MachineDeployment>(), body)
+        .needing(machine)
+        .needing(first_steps)
 }
 
 /// By what the machines of a pool are known.

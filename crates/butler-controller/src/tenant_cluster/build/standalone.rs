@@ -12,6 +12,9 @@ use crate::tenant_cluster::blueprint::{Blueprint, ControlPlane, Infrastructure, 
 /// Port of the API servers, and of the load balancer before them.
 const API_SERVER_PORT: i32 = 6443;
 
+/// How many days before its certificates end a machine is replaced. They last a year.
+const CERTIFICATES_EXPIRY_DAYS: i32 = 90;
+
 pub(super) fn control_plane(blueprint: &Blueprint, wish: &Standalone) -> Vec<Manifest> {
     let machine = templates::of_control_plane(blueprint, wish);
     let body = json!({
@@ -19,18 +22,20 @@ pub(super) fn control_plane(blueprint: &Blueprint, wish: &Standalone) -> Vec<Man
         "spec": {
             "version": blueprint.version,
             "replicas": wish.replicas,
-            // One more at a time: its store never has fewer members than it needs to agree.
-            "rollout": { "strategy": {
-                "type": "RollingUpdate",
-                "rollingUpdate": { "maxSurge": 1 },
-            } },
+            "rollout": {
+                // Nobody else renews certificates on these machines: a new machine has new ones.
+                "before": { "certificatesExpiryDays": CERTIFICATES_EXPIRY_DAYS },
+                // One more at a time: its store never has fewer members than it needs to agree.
+                "strategy": { "type": "RollingUpdate", "rollingUpdate": { "maxSurge": 1 } },
+            },
             "machineTemplate": {
                 "spec": { "infrastructureRef": reference(&machine), "deletion": deletion() },
             },
             "kubeadmConfigSpec": bootstrap::of_control_plane(blueprint, wish),
         },
     });
-    vec![machine, Manifest::new(kubeadm_control_plane(), body)]
+    let control_plane = Manifest::new(kubeadm_control_plane(), body).needing(&machine);
+    vec![machine, control_plane]
 }
 
 /// The load balancer before a standalone control plane; nothing for a hosted one. It is made before there are machines, so that

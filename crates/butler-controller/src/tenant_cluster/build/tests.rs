@@ -129,6 +129,7 @@ fn a_control_plane_that_kamaji_runs() {
         "controlPlaneExposure": {
             "mode": "Ingress", "hostname": "k8s.example.com", "ingressClassName": "public", "controllerType": "nginx",
         },
+        "defaultControlPlaneResources": { "apiServer": { "requests": { "cpu": "500m" } } },
     });
     let mut surroundings = with_config(on_harvester(), &platform);
     surroundings.exposure_address = Some("192.0.2.10".to_owned());
@@ -143,7 +144,7 @@ fn kairos_is_asked_whether_it_has_the_version() {
     let template = json!({ "os": { "type": "kairos" } });
     let wish = json!({ "workers": { "replicas": 1, "machineTemplate": template } });
     let objects = objects(&drawn(&plain_shop(&wish), &on_harvester()));
-    insta::assert_yaml_snapshot!(only(&objects, "KubeadmConfigTemplate")["spec"]);
+    insta::assert_yaml_snapshot!(only(&objects, "KubeadmConfigTemplate"));
 }
 
 #[test]
@@ -154,7 +155,7 @@ fn a_standalone_control_plane_elsewhere_installs_what_it_needs() {
         "proxmox": { "endpoint": "https://pve.example.com", "nodes": ["pve-1"], "storage": "local-lvm" },
     });
     let objects = objects(&standalone_shop(&on(&provider)));
-    insta::assert_yaml_snapshot!(only(&objects, "KubeadmControlPlane")["spec"]);
+    insta::assert_yaml_snapshot!(only(&objects, "KubeadmControlPlane"));
 }
 
 #[test]
@@ -190,6 +191,34 @@ fn the_load_balancer_is_told_of_machines_as_they_come() {
         load_balancer(&drawn(&plain_shop(&json!({})), &on_this_host()), &[]),
         None
     );
+}
+
+#[test]
+fn machines_of_this_host_are_told_nothing_about_pods_where_the_tenant_brings_a_network() {
+    let marked = |cni: &str| {
+        let wish = json!({ "addons": { "cni": { "provider": cni } } });
+        let objects = objects(&drawn(&plain_shop(&wish), &on_this_host()));
+        let metadata = &only(&objects, "ButlerCluster")["metadata"];
+        metadata["annotations"]["butler.butlerlabs.dev/pod-network"].clone()
+    };
+    assert_eq!(marked("none"), "none");
+    assert_eq!(marked("bridge"), Value::Null);
+}
+
+#[test]
+fn machines_of_this_host_know_names_that_no_dns_has_to_know() {
+    let exposure =
+        json!({ "controlPlaneExposure": { "mode": "Ingress", "hostname": "k8s.example.com" } });
+    let mut surroundings = with_config(on_this_host(), &exposure);
+    surroundings.exposure_address = Some("192.0.2.10".to_owned());
+    let objects = objects(&drawn(&plain_shop(&json!({})), &surroundings));
+    let steps = &only(&objects, "KubeadmConfigTemplate")["spec"]["template"]["spec"];
+    assert_eq!(
+        steps["files"][0]["content"],
+        "192.0.2.10 shop.shop-0a1b2c3d.k8s.example.com\n192.0.2.10 shop.shop-0a1b2c3d.konnectivity.example.com\n"
+    );
+    let command = steps["preKubeadmCommands"][0].as_str().unwrap();
+    assert!(command.ends_with(">> /etc/hosts"), "{command}");
 }
 
 #[test]

@@ -2,7 +2,9 @@
 
 mod claims;
 mod elastic;
+mod first;
 mod lives;
+mod machines;
 mod orders;
 mod pools;
 mod scene;

@@ -8,7 +8,7 @@ use butler_api::{
         network_pool::NetworkPool,
         network_pool_ledger::{LedgerEntry, NetworkPoolLedger},
     },
-    keys::finalizers::ADDRESSES_IN_USE,
+    keys::{finalizers::ADDRESSES_IN_USE, labels},
     net::AddressRange,
 };
 use kube::ResourceExt;
@@ -164,7 +164,9 @@ impl Truth {
             let mut allocations = self.allocations.iter();
             let allocation = allocations.find(|one| one.uid().as_deref() == Some(uid));
             let owner = allocation.and_then(|one| one.spec.tenant_cluster_ref.as_ref());
-            owner.is_some_and(|owner| owner.name == cluster)
+            let labelled = allocation.and_then(|one| one.labels().get(labels::SOURCE_NAME));
+            let name = owner.map(|owner| &owner.name).or(labelled);
+            name.is_some_and(|name| name == cluster)
         };
         let grants = self.grants();
         let grants = grants.values().flatten();

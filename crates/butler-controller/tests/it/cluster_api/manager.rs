@@ -3,8 +3,7 @@
 use std::{
     fs,
     net::{Ipv4Addr, TcpListener},
-    path::{Path, PathBuf},
-    process::Command,
+    path::Path,
     time::Duration,
 };
 
@@ -21,37 +20,24 @@ use k8s_openapi::{
 };
 use kube::{Api, api::PostParams};
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 use tokio::net::TcpStream;
 
-/// The module that pins Cluster API.
-const MODULE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deps/cluster-api");
+/// The label, and its value, of all that belongs to this manager and not to one of its friends.
+const PROVIDER: (&str, &str) = ("cluster.x-k8s.io/provider", "cluster-api");
 /// How long the manager may take until its webhooks answer.
 const READY_WITHIN: Duration = Duration::from_mins(1);
 
-/// Where the sources of Cluster API are, with its manifests; none if the module is not there.
-pub(super) fn sources() -> Option<PathBuf> {
-    let go = std::env::var_os("BUTLER_GO").unwrap_or_else(|| "go".into());
-    let found = Command::new(go)
-        .args(["list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/cluster-api"])
-        .current_dir(MODULE)
-        .env("GOFLAGS", "-mod=mod")
-        .env("GOPROXY", "off")
-        .output()
-        .ok()?;
-    let directory = String::from_utf8(found.stdout).ok()?;
-    let directory = PathBuf::from(directory.trim());
-    directory.join("core/config").is_dir().then_some(directory)
-}
-
 /// An API server with Butler's definitions and Cluster API's, and the manager of Cluster API beside it.
-pub(super) async fn start(sources: &Path) -> ApiServer {
+pub(super) async fn start() -> ApiServer {
+    let mut manifests = manifests().await;
+    let (label, value) = PROVIDER;
+    manifests.retain(|document| document["metadata"]["labels"][label] == value);
     let options = Options::default();
-    let mut definitions = options.custom_resources.clone();
-    for file in fs::read_dir(sources.join("core/config/crd/bases")).unwrap() {
-        definitions.extend(read::<CustomResourceDefinition>(&file.unwrap().path(), ""));
-    }
+    let mut custom_resources = options.custom_resources.clone();
+    custom_resources.extend(definitions(&manifests));
     let options = Options {
-        custom_resources: definitions,
+        custom_resources,
         controllers: Controllers::Housekeeping,
         ..options
     };
@@ -59,7 +45,7 @@ pub(super) async fn start(sources: &Path) -> ApiServer {
     let port = free_port();
     let authority = write_certificate(server.directory());
     run(&mut server, port).await;
-    register(&server, sources, port, &authority).await;
+    register(&server, &manifests, port, &authority).await;
     server
 }
 
@@ -68,13 +54,32 @@ fn free_port() -> u16 {
     listener.local_addr().unwrap().port()
 }
 
-/// The objects of a file whose kind has this name; all if it is empty.
-fn read<K: DeserializeOwned>(path: &Path, kind: &str) -> Vec<K> {
-    let text = fs::read_to_string(path).unwrap();
-    text.split("\n---\n")
-        .filter(|document| document.contains(&format!("\nkind: {kind}")))
-        .map(|document| serde_saphyr::from_str(document).unwrap())
-        .collect()
+/// All that an installation has of Cluster API, from where an installation takes it.
+pub(crate) async fn manifests() -> Vec<Value> {
+    let resolver = Resolver::new(Settings::from_env().unwrap());
+    let text = resolver.cluster_api_manifests().await.unwrap();
+    serde_saphyr::from_multiple(&text).unwrap()
+}
+
+/// The definitions among manifests. There is no Service by which the API server could ask for another version of an object.
+pub(crate) fn definitions(manifests: &[Value]) -> Vec<CustomResourceDefinition> {
+    let mut definitions: Vec<CustomResourceDefinition> =
+        read(manifests, "CustomResourceDefinition");
+    for definition in &mut definitions {
+        definition.spec.conversion = None;
+    }
+    definitions
+}
+
+/// The objects of a kind.
+fn read<K: DeserializeOwned>(manifests: &[Value], kind: &str) -> Vec<K> {
+    let objects: Vec<K> = manifests
+        .iter()
+        .filter(|document| document["kind"] == kind)
+        .map(|document| serde_json::from_value(document.clone()).unwrap())
+        .collect();
+    assert!(!objects.is_empty(), "Cluster API comes without a {kind}");
+    objects
 }
 
 /// Writes the certificate of the webhooks, and returns that of its authority.
@@ -118,8 +123,7 @@ async fn run(server: &mut ApiServer, port: u16) {
 }
 
 /// Registers the webhooks, by address instead of by Service, as soon as the manager answers them.
-async fn register(server: &ApiServer, sources: &Path, port: u16, authority: &str) {
-    let manifests = sources.join("core/config/webhook/manifests.yaml");
+async fn register(server: &ApiServer, manifests: &[Value], port: u16, authority: &str) {
     let reach = |config: &mut WebhookClientConfig| {
         let service = config.service.take();
         let path = service.and_then(|service| service.path).unwrap_or_default();
@@ -137,13 +141,16 @@ async fn register(server: &ApiServer, sources: &Path, port: u16, authority: &str
         "the webhooks of Cluster API are not served:\n{}",
         log(server)
     );
-    for mut found in read::<MutatingWebhookConfiguration>(&manifests, "Mutating") {
+    for mut found in read::<MutatingWebhookConfiguration>(manifests, "MutatingWebhookConfiguration")
+    {
         let webhooks = found.webhooks.iter_mut().flatten();
         webhooks.for_each(|webhook| reach(&mut webhook.client_config));
         let api = Api::all(client.clone());
         api.create(&PostParams::default(), &found).await.unwrap();
     }
-    for mut found in read::<ValidatingWebhookConfiguration>(&manifests, "Validating") {
+    for mut found in
+        read::<ValidatingWebhookConfiguration>(manifests, "ValidatingWebhookConfiguration")
+    {
         let webhooks = found.webhooks.iter_mut().flatten();
         webhooks.for_each(|webhook| reach(&mut webhook.client_config));
         let api = Api::all(client.clone());

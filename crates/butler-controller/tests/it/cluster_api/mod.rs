@@ -1,7 +1,7 @@
 //! The infrastructure provider of Cluster API: with a played Cluster API in worlds of any order, and with the real one.
 
 mod cast;
-mod manager;
+pub(crate) mod manager;
 mod orders;
 mod real;
 mod scene;

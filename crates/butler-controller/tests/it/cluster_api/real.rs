@@ -19,7 +19,7 @@ use butler_runtime::{
     shutdown::Shutdown,
     task,
 };
-use butler_testkit::{ApiServer, eventually, eventually_gone, requires, skip::Requirement};
+use butler_testkit::{ApiServer, eventually, eventually_gone};
 use k8s_openapi::api::core::v1::{Namespace, Secret};
 use kube::{
     Api, Client, Resource, ResourceExt,
@@ -113,12 +113,7 @@ where
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_machine_of_the_real_cluster_api_is_made_by_butler_and_goes_without_a_trace() {
-    let sources = manager::sources();
-    requires!(Requirement::new(
-        sources.is_some(),
-        "the Go module of Cluster API is not in the module cache"
-    ));
-    let server = manager::start(&sources.unwrap_or_default()).await;
+    let server = manager::start().await;
     let shutdown = run_controllers(&server);
     let client = server.client_as("tenant");
     make_cluster(&client).await;

@@ -31,7 +31,7 @@ pub(super) fn recipe(order: &Order<'_>) -> Recipe {
             format!("[Time]\nNTP={}\n", servers.join(" ")),
         ));
     }
-    files.push(prepare_file(&script(order.version)));
+    files.push(prepare_file(order, &script(order.version)));
     Recipe {
         format: Some("ignition"),
         files,

@@ -10,7 +10,7 @@ use super::{
 pub(super) fn recipe(order: &Order<'_>) -> Recipe {
     let mut files: Vec<_> = kernel_files().into();
     files.extend(hosts_file(order.blueprint));
-    files.push(prepare_file(&script(order.version)));
+    files.push(prepare_file(order, &script(order.version)));
     Recipe {
         files,
         commands: vec![prepare_command()],

@@ -4,7 +4,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Order, Recipe, file};
+use super::{Order, Recipe, file, hosts_file};
 
 /// Where the machine's data says which address it has. Without a route to everywhere kubelet could not find it by itself.
 pub(super) const ADDRESS: &str = "{{ ds.meta_data.local_ipv4 }}";
@@ -14,6 +14,10 @@ const SETTINGS_FILE: &str = "/etc/butler/kubeadm-settings.yaml";
 /// Adds settings to those that kubeadm makes a cluster with. A machine that joins reads them from the cluster.
 const ADD_SETTINGS: &str = "test ! -f /run/kubeadm/kubeadm.yaml || \
     cat /etc/butler/kubeadm-settings.yaml >> /run/kubeadm/kubeadm.yaml";
+
+/// Lets the machine know names that no DNS has to know.
+const ADD_HOSTS: &str = "grep --quiet --fixed-strings --file /opt/butler/hosts /etc/hosts || \
+    cat /opt/butler/hosts >> /etc/hosts";
 
 pub(super) fn recipe(order: &Order<'_>) -> Recipe {
     let mut recipe = Recipe::default();
@@ -26,6 +30,10 @@ pub(super) fn recipe(order: &Order<'_>) -> Recipe {
         .node
         .extend(node.as_object().cloned().unwrap_or_default());
     recipe.arguments.push(("node-ip", ADDRESS.to_owned()));
+    if let Some(hosts) = hosts_file(order.blueprint) {
+        recipe.files.push(hosts);
+        recipe.commands.push(ADD_HOSTS.to_owned());
+    }
     if order.is_control_plane {
         recipe.files.push(file(SETTINGS_FILE, "0644", settings()));
         recipe.commands.push(ADD_SETTINGS.to_owned());

@@ -36,6 +36,9 @@ const HOST_NAME: &str = "{{ ds.meta_data.local_hostname }}";
 /// Where cloud-init knows the machine's identity at its provider.
 const INSTANCE: &str = "{{ ds.meta_data.instance_id }}";
 
+/// The identity of a machine that CAPX makes. Nothing but the machine's firmware knows the end of it, so the machine fills it in.
+const NUTANIX_IDENTITY: &str = "nutanix://MACHINE-IDENTITY";
+
 /// Account of who may log in, where the system has none of its own.
 const ACCOUNT: &str = "butler";
 
@@ -148,10 +151,15 @@ fn node(order: &Order<'_>, recipe: &Recipe, labels: &str) -> Value {
     let mut node = recipe.node.clone();
     node.insert("imagePullPolicy".to_owned(), json!("IfNotPresent"));
     let mut arguments = recipe.arguments.clone();
-    if let Infrastructure::Butler { provider, .. } = &order.blueprint.infrastructure {
-        // Cluster API takes a node for that of a machine if both have one identity. Providers of others see to it themselves.
-        node.insert("name".to_owned(), json!(HOST_NAME));
-        arguments.push(("provider-id", provider_id::of_instance(*provider, INSTANCE)));
+    // Cluster API takes a node for that of a machine if both have one identity.
+    match &order.blueprint.infrastructure {
+        Infrastructure::Butler { provider, .. } => {
+            node.insert("name".to_owned(), json!(HOST_NAME));
+            arguments.push(("provider-id", provider_id::of_instance(*provider, INSTANCE)));
+        }
+        Infrastructure::Nutanix(_) => arguments.push(("provider-id", NUTANIX_IDENTITY.to_owned())),
+        // CAPK writes it on the node by itself.
+        Infrastructure::Kubevirt(_) => {}
     }
     if order.blueprint.external_cloud_provider {
         arguments.push(("cloud-provider", "external".to_owned()));
@@ -213,10 +221,24 @@ fn hosts_file(blueprint: &Blueprint) -> Option<Value> {
 }
 
 /// The script that makes a machine ready for kubeadm. It may be run again.
-fn prepare_file(script: &str) -> Value {
-    let content = format!("{PREPARE_HEAD}{script}");
+fn prepare_file(order: &Order<'_>, script: &str) -> Value {
+    let identity = match order.blueprint.infrastructure {
+        Infrastructure::Nutanix(_) => FILL_IN_IDENTITY,
+        Infrastructure::Butler { .. } | Infrastructure::Kubevirt(_) => "",
+    };
+    let content = format!("{PREPARE_HEAD}{identity}{script}");
     file(PREPARE_FILE, "0700", content)
 }
+
+/// Cluster API leaves kubeadm's settings in another place on each kind of system.
+const FILL_IN_IDENTITY: &str = r#"
+identity=$(tr '[:upper:]' '[:lower:]' < /sys/class/dmi/id/product_uuid)
+for settings in /run/kubeadm/kubeadm.yaml /run/kubeadm/kubeadm-join-config.yaml /etc/kubeadm.yml; do
+  if [ -f "$settings" ]; then
+    sed --in-place "s|nutanix://MACHINE-IDENTITY|nutanix://$identity|" "$settings"
+  fi
+done
+"#;
 
 const PREPARE_HEAD: &str = r"#!/bin/sh
 # Makes this machine able to become a node. It may be run again.

@@ -22,7 +22,7 @@ pub(super) fn recipe(order: &Order<'_>) -> Recipe {
         "0644",
         CONTAINERD_REPOSITORY,
     ));
-    files.push(prepare_file(&script(order.version)));
+    files.push(prepare_file(order, &script(order.version)));
     Recipe {
         files,
         commands: vec![prepare_command()],
