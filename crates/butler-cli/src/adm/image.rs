@@ -5,6 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use anyhow::Context as _;
 use butler_api::version::KubernetesVersion;
 use butler_assets::{
     Asset, Component, Resolver, Settings,
@@ -13,9 +14,16 @@ use butler_assets::{
 };
 use butler_host::{images::Library, node::NodeVersion};
 use clap::Subcommand;
+use kube::config::Kubeconfig;
 use steward_tenant::core_dns_tag;
 
-use super::{Global, error::Error, installation::Places};
+use super::{
+    Global,
+    error::Error,
+    installation::{Installation, Places},
+    up::client,
+    versions,
+};
 use crate::output::table::table;
 
 /// Programs of a node that must be of the version of its cluster.
@@ -47,16 +55,16 @@ pub(crate) enum Command {
 /// Carries out a verb. Gives what to print.
 pub(crate) async fn run(command: &Command, global: &Global) -> anyhow::Result<String> {
     let places = global.places()?;
-    if places.read()?.is_none() {
+    let Some(installation) = places.read()? else {
         return Err(Error::NotInstalled {
             name: global.installation(),
         }
         .into());
-    }
+    };
     match command {
         Command::List => list(&places),
         Command::Add { file } => add(&places, file),
-        Command::Kubernetes { version } => kubernetes(&places, version).await,
+        Command::Kubernetes { version } => kubernetes(&installation, &places, version).await,
     }
 }
 
@@ -85,9 +93,13 @@ fn add(places: &Places, file: &Path) -> anyhow::Result<String> {
     Ok(announcement(names))
 }
 
-/// Makes the images of a version and puts them beside those of the installation, and lets machines be nodes of it. Done already,
-/// it changes nothing.
-async fn kubernetes(places: &Places, version: &KubernetesVersion) -> anyhow::Result<String> {
+/// Makes the images of a version and puts them beside those of the installation, lets machines be nodes of it, and tells the
+/// platform. Done already, it changes nothing.
+async fn kubernetes(
+    installation: &Installation,
+    places: &Places,
+    version: &KubernetesVersion,
+) -> anyhow::Result<String> {
     let progress = stderr_progress();
     let resolver = Resolver::new(Settings::from_env()?);
     let number = version.bare().parse()?;
@@ -119,6 +131,14 @@ async fn kubernetes(places: &Places, version: &KubernetesVersion) -> anyhow::Res
         sandbox_image: nodes.sandbox,
     };
     places.further_nodes().record(version, &node)?;
+    let client = client(Kubeconfig::read_from(places.kubeconfig())?).await?;
+    versions::tell(&client, places, &installation.kubernetes_version)
+        .await
+        .with_context(|| {
+            format!(
+                "machines can be nodes of {version} now, but the platform could not be told; run this again when it answers"
+            )
+        })?;
     let pullable = announcement(references);
     Ok(format!(
         "{pullable}New machines can be nodes of {version} now.\n"

@@ -17,6 +17,7 @@ mod machine;
 pub mod recipe;
 mod status;
 mod up;
+mod versions;
 
 use std::{io::Write as _, path::PathBuf, process::ExitCode};
 

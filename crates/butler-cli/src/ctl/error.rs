@@ -10,33 +10,39 @@ pub(crate) enum Error {
     )]
     NoCluster { name: String, namespace: String },
     #[error(
-        "there is a cluster {name} in the namespace {namespace} already; \"butlerctl cluster get {name}\" shows it"
+        "there is a cluster {name} in the namespace {namespace} already; \"butlerctl cluster get {name} -n {namespace}\" shows it"
     )]
     Exists { name: String, namespace: String },
     #[error(
         "this platform does not know tenant clusters; is this the kubeconfig of a management cluster?"
     )]
     NoPlatform,
-    #[error("{name} failed: {message}")]
-    Failed { name: String, message: String },
+    /// Nothing more comes of waiting: a person must act.
+    #[error("{name} {how}: {why}")]
+    Stuck {
+        name: String,
+        how: &'static str,
+        why: String,
+    },
     #[error("{name} was deleted meanwhile")]
     Gone { name: String },
     #[error(
-        "{what} took longer than {}s; it goes on without us, and \"butlerctl cluster why {name}\" says what it waits for. {last}",
+        "{what} took longer than {}s; it goes on without us, and \"butlerctl cluster why {call}\" says what it waits for. {last}",
         patience.as_secs()
     )]
     Patience {
         what: String,
-        name: String,
+        /// How the cluster is named on a command line.
+        call: String,
         patience: Duration,
         last: String,
     },
     #[error("{0}")]
     Usage(String),
     #[error(
-        "{name} has no kubeconfig yet; \"butlerctl cluster why {name}\" says what it waits for"
+        "{name} has no kubeconfig yet; \"butlerctl cluster why {call}\" says what it waits for"
     )]
-    NoKubeconfig { name: String },
+    NoKubeconfig { name: String, call: String },
     #[error("the kubeconfig of {name} cannot be used: {problem}")]
     Kubeconfig { name: String, problem: String },
     #[error("could not {doing} {path}", path = path.display())]

@@ -19,6 +19,7 @@ use self::error::Error;
     name = "butlerctl",
     version,
     about = "Create and use clusters on a Butler platform",
+    after_help = "Examples:\n  butlerctl cluster create demo --workers 2\n  butlerctl cluster kubeconfig demo --merge\n  butlerctl cluster why demo\n\nExit codes:\n  0  it is done\n  1  it failed, or was refused\n  2  the command line was not understood\n  3  it was not done within the time given by --timeout, and goes on",
     subcommand_required = true,
     arg_required_else_help = true
 )]
@@ -43,7 +44,7 @@ pub(crate) struct Global {
         value_name = "NAMESPACE",
         env = "BUTLER_NAMESPACE",
         hide_env_values = true,
-        help = "Namespace of the clusters [default: the one that ButlerConfig names]"
+        help = "Namespace of the clusters [default: the one that ButlerConfig names; of a new cluster with a team, the team's]"
     )]
     namespace: Option<String>,
     /// Tell more
@@ -97,6 +98,36 @@ mod tests {
     #[test]
     fn the_command_line_is_sound() {
         Arguments::command().debug_assert();
+    }
+
+    /// The examples of a command and of those below it.
+    fn examples(command: &clap::Command) -> Vec<String> {
+        let help = command.get_after_help().map(ToString::to_string);
+        let help = help.unwrap_or_default();
+        let own = help
+            .lines()
+            .filter_map(|line| line.strip_prefix("  butlerctl "));
+        let own = own.map(|line| line.split(" > ").next().unwrap_or_default().to_owned());
+        let below = command.get_subcommands().flat_map(examples);
+        own.chain(below).collect()
+    }
+
+    #[test]
+    fn every_command_has_examples_and_they_are_understood() {
+        let command = Arguments::command();
+        for line in examples(&command) {
+            let words: Vec<_> = line.split(' ').collect();
+            assert_eq!(refusal(&words), None, "{line}");
+        }
+        let clusters = command.find_subcommand("cluster").unwrap();
+        for verb in clusters.get_subcommands() {
+            let name = verb.get_name();
+            let call = format!("cluster {name} ");
+            let own = examples(verb);
+            assert!(!own.is_empty(), "{name} has no example");
+            let is_own = |line: &String| format!("{line} ").starts_with(&call);
+            assert!(own.iter().all(is_own), "{own:?}");
+        }
     }
 
     #[test]

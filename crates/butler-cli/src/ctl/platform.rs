@@ -4,13 +4,13 @@ use std::path::PathBuf;
 
 use anyhow::Context as _;
 use butler_api::{
-    butler::{butler_config::ButlerConfig, tenant_cluster::TenantCluster},
+    butler::{butler_config::ButlerConfig, team::Team, tenant_cluster::TenantCluster},
     keys::names,
     version::KubernetesVersion,
 };
 use butler_runtime::client::{self, Component};
 use kube::{
-    Api, Client,
+    Api, Client, Resource as _,
     api::{Patch, PatchParams},
 };
 use serde_json::Value;
@@ -23,6 +23,8 @@ const COMPONENT: &str = "butlerctl";
 pub(crate) struct Platform {
     pub(crate) client: Client,
     pub(crate) namespace: String,
+    /// Whether somebody asked for that namespace; else it is the platform's own for clusters.
+    pub(crate) is_named: bool,
     pub(crate) verbose: bool,
 }
 
@@ -39,8 +41,55 @@ impl Platform {
         Ok(Self {
             client,
             namespace,
+            is_named: global.namespace.is_some(),
             verbose: global.verbose,
         })
+    }
+
+    /// The same with another namespace.
+    pub(crate) fn within(&self, namespace: &str) -> Self {
+        Self {
+            client: self.client.clone(),
+            namespace: namespace.to_owned(),
+            is_named: self.is_named || namespace != self.namespace,
+            verbose: self.verbose,
+        }
+    }
+
+    /// How a cluster is named on a command line: with its namespace, if that is not the one that is meant anyhow.
+    pub(crate) fn call(&self, name: &str) -> String {
+        if self.is_named {
+            format!("{name} -n {}", self.namespace)
+        } else {
+            name.to_owned()
+        }
+    }
+
+    /// The namespace of the clusters of a team. Who may not read teams is taken to be in one that is called like it; of a
+    /// team that does not exist the platform speaks itself.
+    pub(crate) async fn home_of(&self, team: &str) -> Result<String, Error> {
+        let teams = Api::<Team>::all(self.client.clone());
+        match teams.get_opt(team).await {
+            Ok(Some(found)) => {
+                let told = found.status.and_then(|status| status.namespace);
+                Ok(told.unwrap_or_else(|| team.to_owned()))
+            }
+            Ok(None) => Ok(self.namespace.clone()),
+            Err(kube::Error::Api(status)) if status.code == 403 => Ok(team.to_owned()),
+            Err(error) => Err(Error::api(format!("read the team {team}"))(error)),
+        }
+    }
+
+    /// Creates a cluster exactly as it is written. What the platform does not know it refuses, and does not leave out.
+    pub(crate) async fn create(&self, body: &Value) -> kube::Result<()> {
+        let path = TenantCluster::url_path(&(), Some(&self.namespace));
+        let body = serde_json::to_vec(body).map_err(kube::Error::SerdeError)?;
+        let request = http::Request::post(format!("{path}?fieldValidation=Strict"))
+            .header(http::header::CONTENT_TYPE, "application/json")
+            .body(body)
+            .map_err(kube::Error::HttpError)?;
+        self.client.request::<Value>(request).await?;
+        Ok(())
     }
 
     /// Tenant clusters in the namespace that is meant.

@@ -10,6 +10,8 @@ pub enum Format {
     /// For people
     #[default]
     Table,
+    /// For people who want to know more
+    Wide,
     /// The objects as they are in the cluster
     Json,
     /// The same as YAML

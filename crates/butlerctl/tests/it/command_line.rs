@@ -22,24 +22,34 @@ fn butlerctl(arguments: &[&str]) -> (i32, String, String) {
 }
 
 #[test]
-fn help_names_the_commands() {
-    let (code, help, _) = butlerctl(&["cluster", "--help"]);
-    assert_eq!(code, 0);
-    assert_snapshot!(help);
+fn help_names_the_commands_and_how_they_end() {
+    for (name, arguments) in [
+        ("help", &["--help"][..]),
+        ("help_of_cluster", &["cluster", "--help"]),
+    ] {
+        let (code, help, _) = butlerctl(arguments);
+        assert_eq!(code, 0);
+        assert_snapshot!(name, help);
+    }
 }
 
 #[test]
-fn help_of_create_shows_flags_and_examples() {
-    let (code, help, _) = butlerctl(&["cluster", "create", "--help"]);
-    assert_eq!(code, 0);
-    assert_snapshot!(help);
-}
-
-#[test]
-fn help_of_kubeconfig_shows_flags_and_examples() {
-    let (code, help, _) = butlerctl(&["cluster", "kubeconfig", "--help"]);
-    assert_eq!(code, 0);
-    assert_snapshot!(help);
+fn help_of_each_command_shows_flags_and_examples() {
+    let verbs = [
+        "create",
+        "list",
+        "get",
+        "kubeconfig",
+        "scale",
+        "upgrade",
+        "destroy",
+        "why",
+    ];
+    for verb in verbs {
+        let (code, help, _) = butlerctl(&["cluster", verb, "--help"]);
+        assert_eq!(code, 0);
+        assert_snapshot!(format!("help_of_{verb}"), help);
+    }
 }
 
 #[test]

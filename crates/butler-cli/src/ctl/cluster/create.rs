@@ -9,12 +9,13 @@ use butler_api::{
         TenantClusterControlPlane, TenantClusterNetworking, TenantClusterSpec,
         TenantClusterWorkers,
     },
+    keys::groups,
     name::ClusterName,
     reference::{LocalReference, NamespacedReference},
     version::KubernetesVersion,
 };
 use clap::{Args, ValueEnum};
-use kube::{ResourceExt as _, api::PostParams};
+use serde_json::Value;
 
 use super::{
     Patience,
@@ -74,7 +75,7 @@ pub(crate) struct Wish {
         help = "ProviderConfig in butler-system that machines come from [default: the platform's]"
     )]
     provider: Option<String>,
-    /// Team that the cluster belongs to
+    /// Team that the cluster belongs to; it is created in the team's namespace
     #[arg(long, value_name = "NAME")]
     team: Option<String>,
     /// Where the control plane runs: as pods of the platform, or on machines of its own [default: hosted]
@@ -125,7 +126,7 @@ fn pool(text: &str) -> Result<LoadBalancerPool, String> {
 
 impl Wish {
     /// The object that says it.
-    fn cluster(&self, name: &str, namespace: &str, version: &KubernetesVersion) -> TenantCluster {
+    fn cluster(&self, name: &str, version: &KubernetesVersion) -> TenantCluster {
         let sized = self.cpu.is_some() || self.memory.is_some() || self.disk.is_some();
         let machine_template = sized.then(|| MachineTemplate {
             cpu: self.cpu,
@@ -161,9 +162,7 @@ impl Wish {
             networking: self.networking(),
             ..TenantClusterSpec::default()
         };
-        let mut cluster = TenantCluster::new(name, spec);
-        cluster.metadata.namespace = Some(namespace.to_owned());
-        cluster
+        TenantCluster::new(name, spec)
     }
 
     fn networking(&self) -> Option<TenantClusterNetworking> {
@@ -186,58 +185,69 @@ impl Wish {
 
 /// Creates a cluster, and waits for it.
 pub(super) async fn create(arguments: &Arguments, platform: &Platform) -> anyhow::Result<String> {
-    let cluster = match (&arguments.filename, &arguments.name) {
-        (Some(path), _) => read(path, &platform.namespace)?,
+    let mut cluster = match (&arguments.filename, &arguments.name) {
+        (Some(path), _) => read(path)?,
         (None, Some(name)) => {
             let version = match &arguments.wish.kubernetes_version {
                 Some(version) => version.clone(),
                 None => platform.newest_version().await?,
             };
-            let namespace = &platform.namespace;
-            arguments.wish.cluster(name.as_str(), namespace, &version)
+            serde_json::to_value(arguments.wish.cluster(name.as_str(), &version))?
         }
         (None, None) => return Err(Error::Usage("name the cluster".to_owned()).into()),
     };
+    let namespace = home(&cluster, platform).await?;
+    cluster["metadata"]["namespace"] = namespace.as_str().into();
     if arguments.dry_run {
         return document(&cluster, Notation::Yaml);
     }
-    let name = cluster.name_any();
-    let namespace = cluster.namespace().unwrap_or_default();
-    let platform = &Platform {
-        client: platform.client.clone(),
-        namespace,
-        verbose: platform.verbose,
-    };
-    let made = platform
-        .clusters()
-        .create(&PostParams::default(), &cluster)
-        .await;
-    match made {
-        Ok(_) => {}
+    let platform = &platform.within(&namespace);
+    let name = cluster["metadata"]["name"].as_str().unwrap_or_default();
+    let name = name.to_owned();
+    match platform.create(&cluster).await {
+        Ok(()) => {}
         Err(kube::Error::Api(status)) if status.is_already_exists() => {
-            let namespace = platform.namespace.clone();
             return Err(Error::Exists { name, namespace }.into());
         }
         Err(error) => return Err(Error::api(format!("create the cluster {name}"))(error).into()),
     }
+    let call = platform.call(&name);
     let Some(patience) = arguments.patience.time() else {
         return Ok(format!(
-            "{name} is being made; \"butlerctl cluster get {name}\" shows how far it is.\n"
+            "{name} is being made; \"butlerctl cluster get {call}\" shows how far it is.\n"
         ));
     };
     let title = format!("Creating {name}");
     Box::pin(follow(platform, &name, Goal::Birth, title, patience)).await?;
-    Ok(ready(&name))
+    Ok(format!(
+        "{name} is ready. Use it:\n\n  butlerctl cluster kubeconfig {call} --merge\n  kubectl get nodes\n"
+    ))
 }
 
-fn ready(name: &str) -> String {
-    format!(
-        "{name} is ready. Use it:\n\n  butlerctl cluster kubeconfig {name} --merge\n  kubectl get nodes\n"
-    )
+/// Where a cluster belongs that is to be made: where it says itself, where the reader says, with its team, or where the platform
+/// has those without one.
+async fn home(cluster: &Value, platform: &Platform) -> Result<String, Error> {
+    let team = cluster
+        .pointer("/spec/teamRef/name")
+        .and_then(Value::as_str);
+    match cluster["metadata"]["namespace"].as_str() {
+        Some(own) if platform.is_named && platform.namespace != own => {
+            let meant = &platform.namespace;
+            Err(Error::Usage(format!(
+                "metadata.namespace is {own}, and {meant} was asked for; leave one of them out"
+            )))
+        }
+        Some(own) => Ok(own.to_owned()),
+        None if platform.is_named => Ok(platform.namespace.clone()),
+        None => match team {
+            Some(team) => platform.home_of(team).await,
+            None => Ok(platform.namespace.clone()),
+        },
+    }
 }
 
-/// The one cluster in a file.
-fn read(path: &PathBuf, namespace: &str) -> Result<TenantCluster, Error> {
+/// The one cluster in a file, as it is written there.
+fn read(path: &PathBuf) -> Result<Value, Error> {
     let failed = |source| Error::File {
         doing: "read",
         path: path.clone(),
@@ -248,29 +258,27 @@ fn read(path: &PathBuf, namespace: &str) -> Result<TenantCluster, Error> {
     } else {
         std::fs::read_to_string(path).map_err(failed)?
     };
-    parse(&text, namespace).map_err(|problem| Error::Document {
+    parse(&text).map_err(|problem| Error::Document {
         what: path.display().to_string(),
         problem,
     })
 }
 
-fn parse(text: &str, namespace: &str) -> Result<TenantCluster, String> {
-    let body: serde_json::Value =
-        serde_saphyr::from_str(text).map_err(|error| error.to_string())?;
+fn parse(text: &str) -> Result<Value, String> {
+    let mut body: Value = serde_saphyr::from_str(text).map_err(|error| error.to_string())?;
     if body["kind"] != "TenantCluster" {
         return Err(format!(
             "it holds {}, and not one TenantCluster",
             body["kind"]
         ));
     }
-    let mut cluster: TenantCluster =
-        serde_json::from_value(body).map_err(|error| error.to_string())?;
-    if cluster.metadata.name.is_none() {
+    if !body["metadata"]["name"].is_string() {
         return Err("metadata.name: name the cluster".to_owned());
     }
-    let own = &mut cluster.metadata.namespace;
-    own.get_or_insert_with(|| namespace.to_owned());
-    Ok(cluster)
+    if body["apiVersion"].is_null() {
+        body["apiVersion"] = groups::BUTLER_API_VERSION.into();
+    }
+    Ok(body)
 }
 
 #[cfg(test)]
@@ -282,7 +290,7 @@ mod tests {
 
     fn written(wish: &Wish) -> String {
         let version = "v1.36.3".parse().unwrap();
-        let cluster = wish.cluster("demo", "butler-tenants", &version);
+        let cluster = wish.cluster("demo", &version);
         document(&cluster, Notation::Yaml).unwrap()
     }
 
@@ -325,8 +333,18 @@ mod tests {
     #[test]
     fn a_file_holds_one_cluster() {
         let text = "{kind: TenantCluster, metadata: {name: demo}, spec: {kubernetesVersion: v1.36.3, workers: {replicas: 0}}}";
-        let cluster = parse(text, "team").unwrap();
-        assert_eq!(cluster.namespace().as_deref(), Some("team"));
-        assert!(parse("{kind: Pod}", "team").unwrap_err().contains("Pod"));
+        let cluster = parse(text).unwrap();
+        assert_eq!(cluster["apiVersion"], "butler.butlerlabs.dev/v1alpha1");
+        let unknown = parse("{kind: TenantCluster, metadata: {name: a}, spec: {wrokers: 3}}");
+        assert_eq!(unknown.unwrap()["spec"]["wrokers"], 3, "it is not left out");
+        let words = |text: &str| parse(text).unwrap_err();
+        assert_eq!(
+            words("{kind: Pod}"),
+            "it holds \"Pod\", and not one TenantCluster"
+        );
+        assert_eq!(
+            words("{kind: TenantCluster}"),
+            "metadata.name: name the cluster"
+        );
     }
 }

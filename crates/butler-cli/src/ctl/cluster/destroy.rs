@@ -12,7 +12,7 @@ use kube::{
 use super::{
     Patience,
     follow::{Goal, follow},
-    view,
+    hold, view,
 };
 use crate::ctl::{error::Error, platform::Platform};
 
@@ -32,6 +32,10 @@ pub(crate) struct Arguments {
 pub(super) async fn destroy(arguments: &Arguments, platform: &Platform) -> anyhow::Result<String> {
     let name = arguments.name.as_str();
     let cluster = platform.cluster(name).await?;
+    if let Some(why) = hold::from_going(&cluster) {
+        let (name, how) = (name.to_owned(), "is not destroyed");
+        return Err(Error::Stuck { name, how, why }.into());
+    }
     if !arguments.yes && cluster.metadata.deletion_timestamp.is_none() {
         confirm(&cluster)?;
     }
@@ -47,7 +51,8 @@ pub(super) async fn destroy(arguments: &Arguments, platform: &Platform) -> anyho
         .map_err(Error::api(format!("destroy the cluster {name}")))?;
     let Some(patience) = arguments.patience.time() else {
         return Ok(format!(
-            "{name} is being destroyed; \"butlerctl cluster why {name}\" says what that waits for.\n"
+            "{name} is being destroyed; \"butlerctl cluster why {}\" says what that waits for.\n",
+            platform.call(name)
         ));
     };
     let title = format!("Destroying {name}");

@@ -6,7 +6,7 @@ use std::{pin::pin, time::Duration};
 
 use butler_api::{
     butler::tenant_cluster::{TenantCluster, TenantClusterPhase},
-    conditions::types,
+    conditions::{reasons, types},
 };
 use futures::{Stream, StreamExt as _};
 use kube::runtime::{
@@ -14,7 +14,10 @@ use kube::runtime::{
     watcher::{self, watch_object},
 };
 
-use super::waits::waits;
+use super::{
+    hold,
+    waits::{refused, waits},
+};
 use crate::{
     ctl::{error::Error, platform::Platform},
     output::progress::{Outcome, Progress, Running},
@@ -42,8 +45,10 @@ const STEPS: [(&str, &[&str]); 5] = [
 pub(super) enum Goal {
     /// A new cluster becomes ready, step by step.
     Birth,
-    /// A change of a cluster is carried out.
-    Change,
+    /// A cluster gets another size.
+    Size,
+    /// A cluster gets another version.
+    Version,
     /// A cluster goes.
     End,
 }
@@ -55,9 +60,12 @@ enum Position {
     Under { done: usize, detail: String },
     /// It is there.
     Arrived,
-    /// A person must act.
-    Stuck(String),
+    /// A person must act: how it is meanwhile, and why.
+    Stuck(&'static str, String),
 }
+
+/// What is said of a cluster that has become something else than what was asked for.
+const NOT_AS_ASKED: &str = "is not as asked for";
 
 fn position(cluster: &TenantCluster, goal: Goal) -> Position {
     let waits = waits(cluster);
@@ -71,11 +79,33 @@ fn position(cluster: &TenantCluster, goal: Goal) -> Position {
     let detail = details.next().unwrap_or_default();
     let status = cluster.status.clone().unwrap_or_default();
     let seen = status.observed_generation >= cluster.metadata.generation;
+    let held = match goal {
+        Goal::End => hold::from_going(cluster).map(|why| ("is not destroyed", why)),
+        Goal::Birth => hold::from_changing(cluster).map(|why| ("is not made", why)),
+        Goal::Size | Goal::Version => {
+            hold::from_changing(cluster).map(|why| ("is not changed", why))
+        }
+    };
+    if let Some((how, why)) = held {
+        return Position::Stuck(how, why);
+    }
+    let mut refused = refused(cluster);
     match status.phase {
         _ if goal == Goal::End => Position::Under { done: 0, detail },
-        Some(TenantClusterPhase::Ready) if seen => Position::Arrived,
-        Some(TenantClusterPhase::Failed) if seen => Position::Stuck(detail),
+        Some(TenantClusterPhase::Failed) if seen => Position::Stuck("failed", detail),
+        Some(TenantClusterPhase::Ready) if seen => match refused.next() {
+            Some(refusal) => Position::Stuck(NOT_AS_ASKED, refusal.message.clone()),
+            None => Position::Arrived,
+        },
         _ => {
+            // Whatever else is going on in the cluster, nobody works towards this version.
+            let mut refused = refused.filter(|refusal| refusal.reason == reasons::VERSION_SKEW);
+            if let Some(refusal) = refused.next()
+                && seen
+                && goal == Goal::Version
+            {
+                return Position::Stuck(NOT_AS_ASKED, refusal.message.clone());
+            }
             let holds = |types: &[&str]| {
                 let conditions = status.conditions.iter();
                 let own: Vec<_> = conditions
@@ -83,8 +113,9 @@ fn position(cluster: &TenantCluster, goal: Goal) -> Position {
                     .collect();
                 !own.is_empty() && own.iter().all(|condition| condition.status == "True")
             };
-            // A later step that is done had need of those before it.
+            // A later step that is done had need of those before it. A change is one step, and not done before all of it is.
             let done = STEPS.iter().rposition(|(_, types)| holds(types));
+            let done = done.filter(|_| goal == Goal::Birth);
             let done = done.map_or(0, |last| last + 1);
             Position::Under { done, detail }
         }
@@ -117,7 +148,9 @@ impl Lines {
         let step = STEPS.get(self.done).map(|(title, _)| *title);
         let title = match self.goal {
             Goal::Birth => step,
-            Goal::Change | Goal::End => Some(self.title.as_str()).filter(|_| self.done == 0),
+            Goal::Size | Goal::Version | Goal::End => {
+                Some(self.title.as_str()).filter(|_| self.done == 0)
+            }
         };
         self.running = title.map(|title| self.progress.begin(title));
     }
@@ -142,7 +175,7 @@ impl Lines {
     fn finish(mut self) {
         match self.goal {
             Goal::Birth => self.advance(STEPS.len()),
-            Goal::Change | Goal::End => self.advance(1),
+            Goal::Size | Goal::Version | Goal::End => self.advance(1),
         }
     }
 }
@@ -163,7 +196,7 @@ pub(super) async fn follow(
         Ok(outcome) => outcome,
         Err(_) => Err(Error::Patience {
             what: title,
-            name: name.to_owned(),
+            call: platform.call(name),
             patience,
             last: if last.is_empty() {
                 last
@@ -195,9 +228,9 @@ async fn walk(
                     lines.finish();
                     return Ok(Some(cluster));
                 }
-                Position::Stuck(message) => {
+                Position::Stuck(how, why) => {
                     let name = name.to_owned();
-                    return Err(Error::Failed { name, message });
+                    return Err(Error::Stuck { name, how, why });
                 }
             },
             Ok(None) if lines.goal == Goal::End => {
@@ -225,7 +258,8 @@ mod tests {
 
     use super::*;
     use crate::ctl::cluster::testing::{
-        cluster, deleting, failed, new, upgrading, waiting_for_workers,
+        cluster, deleting, failed, new, observed, protected, refused, upgrading,
+        waiting_for_workers,
     };
 
     fn under(done: usize, detail: &str) -> Position {
@@ -248,16 +282,55 @@ mod tests {
             "the ProviderConfig butler-system/nowhere does not exist; create it, or name another";
         assert_eq!(
             position(&failed(), Goal::Birth),
-            Position::Stuck(message.to_owned())
+            Position::Stuck("failed", message.to_owned())
         );
+    }
+
+    #[test]
+    fn a_wish_that_was_refused_is_no_success_though_the_cluster_is_ready() {
+        let stuck = |words: &str| Position::Stuck(NOT_AS_ASKED, words.to_owned());
+        let skew = "cannot go from v1.34.2 to v1.36.3 in one step";
+        let mut held = refused("RollingOut", "False", "VersionSkew", skew);
+        assert_eq!(position(&held, Goal::Version), stuck(skew));
+        // A worker that is being replaced at the same time changes nothing for the version; the size is waited for.
+        let status = held.status.as_mut().unwrap();
+        status.phase = Some(TenantClusterPhase::Updating);
+        assert_eq!(position(&held, Goal::Version), stuck(skew));
+        assert_eq!(position(&held, Goal::Size), under(0, skew));
+        let quota = "the Team payments may have 3 workers";
+        let degraded = refused("Ready", "True", "ReconcileDegraded", quota);
+        assert_eq!(position(&degraded, Goal::Size), stuck(quota));
+    }
+
+    #[test]
+    fn a_refusal_of_an_older_wish_ends_nothing() {
+        let mut changed = refused("RollingOut", "False", "VersionSkew", "not in one step");
+        changed.metadata.generation = Some(3);
+        assert_eq!(
+            position(&changed, Goal::Version),
+            under(0, "not in one step")
+        );
+    }
+
+    #[test]
+    fn what_the_platform_leaves_alone_is_not_waited_for() {
+        let how = |cluster: TenantCluster, goal| match position(&cluster, goal) {
+            Position::Stuck(how, _) => how,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(how(observed(new()), Goal::Birth), "is not made");
+        let ready = || observed(cluster("True"));
+        assert_eq!(how(ready(), Goal::Size), "is not changed");
+        assert_eq!(how(observed(deleting()), Goal::End), "is not destroyed");
+        assert_eq!(how(protected(deleting()), Goal::End), "is not destroyed");
     }
 
     #[test]
     fn a_status_that_speaks_of_an_older_wish_ends_nothing() {
         let mut changed = cluster("True");
         changed.metadata.generation = Some(3);
-        assert_ne!(position(&changed, Goal::Change), Position::Arrived);
-        assert_ne!(position(&upgrading(), Goal::Change), Position::Arrived);
+        assert_ne!(position(&changed, Goal::Size), Position::Arrived);
+        assert_ne!(position(&upgrading(), Goal::Version), Position::Arrived);
     }
 
     async fn walked(goal: Goal, events: Vec<Option<TenantCluster>>) -> Result<bool, String> {

@@ -4,6 +4,7 @@
 mod create;
 mod destroy;
 mod follow;
+mod hold;
 mod kubeconfig;
 mod scale;
 #[cfg(test)]
@@ -31,13 +32,13 @@ use crate::{
 pub(crate) enum Command {
     /// Create a cluster, and wait until it is ready
     #[command(
-        after_help = "Examples:\n  butlerctl cluster create demo\n  butlerctl cluster create demo --workers 3 --cpu 2 --memory 4Gi\n  butlerctl cluster create -f demo.yaml --no-wait\n  butlerctl cluster create demo --dry-run > demo.yaml"
+        after_help = "Examples:\n  butlerctl cluster create demo\n  butlerctl cluster create demo --workers 3 --cpu 2 --memory 4Gi\n  butlerctl cluster create demo --team payments\n  butlerctl cluster create -f demo.yaml --no-wait\n  butlerctl cluster create demo --dry-run > demo.yaml"
     )]
     Create(Box<create::Arguments>),
     /// List clusters
     #[command(
         visible_alias = "ls",
-        after_help = "Examples:\n  butlerctl cluster list\n  butlerctl cluster list -A -o json"
+        after_help = "Examples:\n  butlerctl cluster list\n  butlerctl cluster list -n payments -o wide\n  butlerctl cluster list -A -o json"
     )]
     List {
         /// Those of all namespaces
@@ -49,7 +50,7 @@ pub(crate) enum Command {
     },
     /// Show one cluster
     #[command(
-        after_help = "Examples:\n  butlerctl cluster get demo\n  butlerctl cluster get demo -o yaml"
+        after_help = "Examples:\n  butlerctl cluster get demo\n  butlerctl cluster get demo -n payments -o yaml"
     )]
     Get {
         /// Name of the cluster
@@ -68,8 +69,10 @@ pub(crate) enum Command {
         after_help = "Examples:\n  butlerctl cluster scale demo --workers 4\n  butlerctl cluster scale demo --pool large --workers 0"
     )]
     Scale(scale::Arguments),
-    /// Move a cluster to another version of Kubernetes: the control plane first, then worker by worker
-    #[command(after_help = "Examples:\n  butlerctl cluster upgrade demo --version v1.36.3")]
+    /// Move a cluster to a newer version of Kubernetes: the control plane first, then worker by worker
+    #[command(
+        after_help = "Examples:\n  butlerctl cluster upgrade demo --version v1.36.3\n  butlerctl cluster upgrade demo --version v1.36.3 --timeout 1h"
+    )]
     Upgrade(upgrade::Arguments),
     /// Destroy a cluster with everything in it
     #[command(
@@ -119,6 +122,7 @@ pub(super) async fn run(command: Command, global: &Global) -> anyhow::Result<Str
             let cluster = platform.cluster(name.as_str()).await?;
             match output {
                 Format::Table => Ok(view::details(&cluster, Timestamp::now())),
+                Format::Wide => Ok(view::more_details(&cluster, Timestamp::now())),
                 Format::Json => document(&cluster, Notation::Json),
                 Format::Yaml => document(&cluster, Notation::Yaml),
                 Format::Name => Ok(format!("{}\n", cluster.name_any())),
@@ -144,9 +148,12 @@ async fn all(platform: &Platform, everywhere: bool, output: Format) -> anyhow::R
     };
     let found = found.items;
     Ok(match output {
-        Format::Table if found.is_empty() => view::none(&platform.namespace, everywhere),
+        Format::Table | Format::Wide if found.is_empty() => {
+            view::none(&platform.namespace, everywhere)
+        }
         Format::Table if everywhere => view::table_of_all(&found, Timestamp::now()),
         Format::Table => view::table_of_one(&found, Timestamp::now()),
+        Format::Wide => view::wide_table(&found, Timestamp::now()),
         Format::Json => list(&found, Notation::Json)?,
         Format::Yaml => list(&found, Notation::Yaml)?,
         Format::Name => found

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use super::{
     Patience,
     follow::{Goal, follow},
+    hold,
 };
 use crate::ctl::{error::Error, platform::Platform};
 
@@ -66,16 +67,34 @@ pub(super) async fn scale(arguments: &Arguments, platform: &Platform) -> anyhow:
     } = arguments;
     let name = name.as_str();
     let cluster = platform.cluster(name).await?;
+    if let Some(why) = hold::from_changing(&cluster) {
+        let (name, how) = (name.to_owned(), "is not scaled");
+        return Err(Error::Stuck { name, how, why }.into());
+    }
+    let size = size(*workers, pool);
     let Some(patch) = patch(&cluster, pool, *workers)? else {
-        return Ok(format!("{name} is to have {workers} {pool} already.\n"));
+        return Ok(format!("{name} is to have {size} already.\n"));
     };
     platform.change(name, patch, "scale").await?;
     let Some(patience) = patience.time() else {
-        return Ok(format!("{name} gets {workers} {pool}.\n"));
+        return Ok(format!("{name} gets {size}.\n"));
     };
-    let title = format!("Scaling {name} to {workers} {pool}");
-    Box::pin(follow(platform, name, Goal::Change, title, patience)).await?;
-    Ok(format!("{name} has {workers} {pool}.\n"))
+    let title = format!("Scaling {name} to {size}");
+    Box::pin(follow(platform, name, Goal::Size, title, patience)).await?;
+    Ok(format!("{name} has {size}.\n"))
+}
+
+/// So many workers of a pool, as one says it.
+fn size(workers: i32, pool: &str) -> String {
+    let count = match workers {
+        1 => "1 worker".to_owned(),
+        count => format!("{count} workers"),
+    };
+    if pool == WORKERS_POOL {
+        count
+    } else {
+        format!("{count} in the pool {pool}")
+    }
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@ fn made(status: Value) -> TenantCluster {
             "namespace": "butler-tenants",
             "generation": 2,
             "creationTimestamp": "2026-03-01T11:52:00Z",
+            "finalizers": ["butler.butlerlabs.dev/tenantcluster"],
         },
         "spec": { "kubernetesVersion": "v1.36.3", "workers": { "replicas": 2 } },
     });
@@ -88,6 +89,30 @@ pub(super) fn upgrading() -> TenantCluster {
         "controlPlane": "v1.36.3", "oldestWorker": "v1.35.4", "newestWorker": "v1.36.3",
     }))
     .unwrap();
+    cluster
+}
+
+/// A cluster that works on, and says this of a wish that cannot be.
+pub(super) fn refused(type_: &str, status: &str, reason: &str, message: &str) -> TenantCluster {
+    let mut cluster = cluster("True");
+    let conditions = &mut cluster.status.as_mut().unwrap().conditions;
+    conditions.retain(|condition| condition.type_ != type_);
+    let said = condition(type_, status, reason, message);
+    conditions.push(serde_json::from_value(said).unwrap());
+    cluster
+}
+
+/// The same when it is only to be looked at.
+pub(super) fn observed(mut cluster: TenantCluster) -> TenantCluster {
+    cluster.spec.management_policy = serde_json::from_value(json!({ "mode": "Observe" })).unwrap();
+    cluster
+}
+
+/// The same when it must not be deleted.
+pub(super) fn protected(mut cluster: TenantCluster) -> TenantCluster {
+    let annotations = cluster.metadata.annotations.get_or_insert_default();
+    let key = butler_api::keys::annotations::DELETION_PROTECTION;
+    annotations.insert(key.to_owned(), "true".to_owned());
     cluster
 }
 

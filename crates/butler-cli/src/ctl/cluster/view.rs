@@ -39,6 +39,39 @@ pub(super) fn table_of_all(clusters: &[TenantCluster], now: Timestamp) -> String
     table(titles, rows)
 }
 
+/// Clusters with where they run.
+pub(super) fn wide_table(clusters: &[TenantCluster], now: Timestamp) -> String {
+    let rows = clusters.iter().map(|cluster| {
+        let [name, phase, version, workers, endpoint, age] = columns(cluster, now);
+        let namespace = cluster.namespace().unwrap_or_default();
+        let status = cluster.status.as_ref();
+        let place = status.and_then(|status| status.tenant_namespace.clone());
+        [
+            namespace,
+            name,
+            phase,
+            version,
+            workers,
+            endpoint,
+            provider(cluster),
+            place.unwrap_or_else(|| NOTHING.to_owned()),
+            age,
+        ]
+    });
+    let titles = [
+        "NAMESPACE",
+        "NAME",
+        "PHASE",
+        "VERSION",
+        "WORKERS",
+        "ENDPOINT",
+        "PROVIDER",
+        "TENANT NAMESPACE",
+        "AGE",
+    ];
+    table(titles, rows)
+}
+
 /// What is said when there is nothing to list.
 pub(super) fn none(namespace: &str, everywhere: bool) -> String {
     let place = if everywhere {
@@ -101,6 +134,13 @@ fn endpoint(cluster: &TenantCluster) -> String {
     endpoint.unwrap_or_else(|| NOTHING.to_owned())
 }
 
+fn provider(cluster: &TenantCluster) -> String {
+    let status = cluster.status.as_ref();
+    let settled = status.and_then(|status| status.provider_config_ref.as_ref());
+    let provider = settled.or(cluster.spec.provider_config_ref.as_ref());
+    provider.map_or_else(|| NOTHING.to_owned(), |provider| provider.name.clone())
+}
+
 fn since_creation(cluster: &TenantCluster, now: Timestamp) -> String {
     let created = cluster.creation_timestamp();
     created.map_or_else(|| NOTHING.to_owned(), |created| age(created.0, now))
@@ -110,8 +150,6 @@ fn since_creation(cluster: &TenantCluster, now: Timestamp) -> String {
 pub(super) fn details(cluster: &TenantCluster, now: Timestamp) -> String {
     let status = cluster.status.clone().unwrap_or_default();
     let or_nothing = |text: Option<String>| text.unwrap_or_else(|| NOTHING.to_owned());
-    let provider = cluster.spec.provider_config_ref.clone();
-    let provider = status.provider_config_ref.clone().or(provider);
     let mut facts = vec![
         ("Name", cluster.name_any()),
         ("Namespace", or_nothing(cluster.namespace())),
@@ -119,10 +157,7 @@ pub(super) fn details(cluster: &TenantCluster, now: Timestamp) -> String {
         ("Version", version(cluster)),
         ("Workers", format!("{} ready", workers(cluster))),
         ("Endpoint", endpoint(cluster)),
-        (
-            "Provider",
-            or_nothing(provider.map(|provider| provider.name)),
-        ),
+        ("Provider", provider(cluster)),
         (
             "Tenant namespace",
             or_nothing(status.tenant_namespace.clone()),
@@ -161,6 +196,27 @@ pub(super) fn details(cluster: &TenantCluster, now: Timestamp) -> String {
         let titles = ["CONDITION", "STATUS", "SINCE", "REASON", "MESSAGE"];
         text += "\n";
         text += &table(titles, rows);
+    }
+    text
+}
+
+/// The same, with how long each stage took on the way to the first time that the cluster was ready.
+pub(super) fn more_details(cluster: &TenantCluster, now: Timestamp) -> String {
+    let mut text = details(cluster, now);
+    let stages = cluster.status.iter().flat_map(|status| &status.stages);
+    let mut rows = stages
+        .map(|stage| {
+            let began = stage.started_at.0;
+            let took = match &stage.finished_at {
+                Some(finished) => age(began, finished.0),
+                None => format!("{} so far", age(began, now)),
+            };
+            [format!("{:?}", stage.name), took]
+        })
+        .peekable();
+    if rows.peek().is_some() {
+        text += "\n";
+        text += &table(["STAGE", "TOOK"], rows);
     }
     text
 }
@@ -228,6 +284,28 @@ mod tests {
     fn one_cluster_is_shown_with_its_conditions() {
         assert_snapshot!(details(&cluster("True"), now()));
         assert_snapshot!(details(&waiting_for_workers(), now()));
+    }
+
+    #[test]
+    fn who_wants_to_know_more_is_told_where_it_runs_and_how_long_it_took() {
+        let mut demo = waiting_for_workers();
+        let stages = serde_json::json!([
+            { "name": "ControlPlane", "startedAt": "2026-03-01T11:52:00Z", "finishedAt": "2026-03-01T11:52:40Z" },
+            { "name": "Workers", "startedAt": "2026-03-01T11:52:40Z" },
+        ]);
+        demo.status.as_mut().unwrap().stages = serde_json::from_value(stages).unwrap();
+        let text = more_details(&demo, now());
+        let stages = text.rsplit("\n\n").next().unwrap();
+        assert_snapshot!(stages, @r"
+        STAGE          TOOK
+        ControlPlane   40s
+        Workers        7m so far
+        ");
+        assert_snapshot!(wide_table(&[cluster("True"), new()], now()), @r"
+        NAMESPACE        NAME   PHASE   VERSION   WORKERS   ENDPOINT          PROVIDER   TENANT NAMESPACE   AGE
+        butler-tenants   demo   Ready   v1.36.3   2/2       172.30.8.4:6443   local      demo-1a2b3c4d      8m
+        butler-tenants   demo   -       v1.36.3   0/2       -                 -          -                  8m
+        ");
     }
 
     #[test]

@@ -2,7 +2,10 @@
 //!
 //! The conditions are in the words of the controller, which sees everything that belongs to the cluster.
 
-use butler_api::{butler::tenant_cluster::TenantCluster, conditions::types};
+use butler_api::{
+    butler::tenant_cluster::TenantCluster,
+    conditions::{reasons, types},
+};
 use butler_controller::tenant_cluster::why::Waiting;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
@@ -39,7 +42,24 @@ pub(super) fn waits(cluster: &TenantCluster) -> Vec<Waiting> {
     if waits.len() > 1 {
         waits.retain(|wait| wait.what != types::READY);
     }
+    waits.extend(refused(cluster).map(wait).map(Waiting::needs_somebody));
+    let rolling = said(types::ROLLING_OUT).filter(|condition| condition.status == TRUE);
+    waits.extend(rolling.map(wait));
     waits
+}
+
+/// What is said of a wish that cannot be, by a cluster that works on as it was. The parts of the cluster do not say it.
+pub(super) fn refused(cluster: &TenantCluster) -> impl Iterator<Item = &Condition> {
+    let status = cluster.status.as_ref();
+    let conditions = status.map_or(&[][..], |status| &status.conditions);
+    let refusals = [
+        (types::ROLLING_OUT, reasons::VERSION_SKEW),
+        (types::READY, reasons::RECONCILE_DEGRADED),
+    ];
+    refusals.into_iter().filter_map(|(type_, reason)| {
+        let mut conditions = conditions.iter();
+        conditions.find(|condition| condition.type_ == type_ && condition.reason == reason)
+    })
 }
 
 const TRUE: &str = "True";
@@ -61,7 +81,7 @@ mod tests {
     use pretty_assertions::assert_eq;
 
     use super::*;
-    use crate::ctl::cluster::testing::{cluster, deleting, waiting_for_workers};
+    use crate::ctl::cluster::testing::{cluster, deleting, refused, waiting_for_workers};
 
     fn words(cluster: &TenantCluster) -> Vec<String> {
         let waits = waits(cluster).into_iter();
@@ -76,5 +96,15 @@ mod tests {
         );
         assert_eq!(words(&cluster("True")), Vec::<String>::new());
         assert_eq!(words(&deleting()), ["Deleting"]);
+    }
+
+    #[test]
+    fn what_goes_on_and_what_was_refused_is_told_of_a_cluster_that_works() {
+        let rolling = refused("RollingOut", "True", "Upgrading", "the workers go on");
+        assert_eq!(words(&rolling), ["RollingOut"]);
+        let held = refused("RollingOut", "False", "VersionSkew", "not in one step");
+        assert_eq!(words(&held), ["RollingOut"]);
+        let degraded = refused("Ready", "True", "ReconcileDegraded", "too many workers");
+        assert_eq!(words(&degraded), ["Ready"]);
     }
 }

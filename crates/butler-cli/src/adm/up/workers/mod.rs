@@ -25,6 +25,7 @@ use crate::{
     adm::{
         apply::{apply, missing, within},
         error::Error,
+        versions,
     },
     output::progress::Outcome,
 };
@@ -45,6 +46,7 @@ pub(super) async fn objects(run: &Run, client: &Client) -> anyhow::Result<Outcom
     let missing = missing(client, &objects).await?;
     webhooks_answer(run, client, &missing, &step).await?;
     apply(client, &missing).await?;
+    versions::tell(client, &run.places, &run.installation.kubernetes_version).await?;
     running(run, &requests, &first).await?;
     let outcome = if known {
         Outcome::Unchanged

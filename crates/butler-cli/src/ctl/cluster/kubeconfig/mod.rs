@@ -103,7 +103,10 @@ pub(super) async fn kubeconfig(
 /// The administrator's kubeconfig.
 async fn administrator(cluster: &TenantCluster, platform: &Platform) -> Result<Value, Error> {
     let name = cluster.name_any();
-    let missing = || Error::NoKubeconfig { name: name.clone() };
+    let missing = || Error::NoKubeconfig {
+        name: name.clone(),
+        call: platform.call(&name),
+    };
     let status = cluster.status.clone().unwrap_or_default();
     let namespace = status.tenant_namespace.ok_or_else(missing)?;
     let secret = status.kubeconfig_secret_ref.map_or_else(
