@@ -17,6 +17,7 @@ mod steward;
 mod takeover;
 mod tenants;
 mod upkeep;
+mod watched;
 
 use std::{process::ExitCode, time::Duration};
 
@@ -87,7 +88,7 @@ impl Measurement {
             Self::Fleet => fleet::measure(laboratory).await,
             Self::Local => return local::measure(laboratory.rounds()).await,
             Self::Steward => return steward::measure(laboratory).await,
-            Self::Tenants => return tenants::measure(laboratory.rounds()).await,
+            Self::Tenants => return tenants::measure(laboratory).await,
             Self::TenantFleet => tenants::measure_fleet(laboratory.window()).await,
         };
         rows.map(Outcome::Measured)

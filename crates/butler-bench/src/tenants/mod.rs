@@ -14,23 +14,25 @@ use std::time::Duration;
 use butler_runtime::client;
 
 use crate::{
-    laboratory, local,
+    laboratory::{self, Laboratory},
+    local,
     report::{Outcome, Row},
 };
 
 /// Measures tenant clusters on this host, unless `butleradm doctor` says that the host cannot run machines.
-pub(crate) async fn measure(rounds: u32) -> anyhow::Result<Outcome> {
+pub(crate) async fn measure(laboratory: &Laboratory) -> anyhow::Result<Outcome> {
     client::install_crypto();
-    local::unless_interrupted(Box::pin(measured(rounds))).await
+    let measuring = measured(laboratory.window(), laboratory.rounds());
+    local::unless_interrupted(Box::pin(measuring)).await
 }
 
-async fn measured(rounds: u32) -> anyhow::Result<Outcome> {
+async fn measured(window: Duration, rounds: u32) -> anyhow::Result<Outcome> {
     let butleradm = laboratory::butleradm()?;
     let place = match local::clean_place(&butleradm).await? {
         Ok(place) => place,
         Err(reason) => return Ok(Outcome::Skipped(reason)),
     };
-    let rows = Box::pin(made::measure(&place, &butleradm, rounds)).await?;
+    let rows = Box::pin(made::measure(&place, &butleradm, window, rounds)).await?;
     Ok(Outcome::Measured(rows))
 }
 

@@ -6,13 +6,13 @@
 mod by_hand;
 mod management;
 mod rows;
-mod watched;
 
 use std::{
     path::Path,
     time::{Duration, Instant},
 };
 
+use ::steward::run::COMPONENT;
 use anyhow::Context;
 use butler_assets::Settings;
 use tokio::time::sleep;
@@ -27,9 +27,9 @@ use crate::{
     process::Process,
     progress,
     report::Row,
+    watched::Watched,
 };
 use management::{Management, Removal};
-use watched::Steward;
 
 /// One control plane is made at least as often: a single start says little.
 const LEAST_TURNS: u32 = 3;
@@ -89,7 +89,7 @@ pub(super) async fn measure(
     progress("making a management cluster with butleradm up");
     installation.up(&[]).await?;
     let management = Management::of(installation.client().await?).await?;
-    let steward = Steward::of(installation.client().await?).await?;
+    let steward = Watched::of(installation.client().await?, COMPONENT).await?;
     // Bare API servers have a store of their own: what they keep must not slow the others down.
     let store = Store::start().await?;
     let scene = Scene {
@@ -106,7 +106,7 @@ pub(super) async fn measure(
 /// What is measured with.
 struct Scene {
     management: Management,
-    steward: Steward,
+    steward: Watched,
     store: Store,
 }
 

@@ -18,6 +18,7 @@ use kube::{
     api::{DeleteParams, PostParams},
 };
 
+use super::rest::{self, Rest};
 use crate::{
     local::{installation::is_ready, shell::PATIENCE},
     steward::readiness::Door,
@@ -49,6 +50,16 @@ impl fmt::Display for Life {
     }
 }
 
+/// A cluster that has come.
+struct Opened {
+    /// Its administrator.
+    tenant: Client,
+    /// When its API server was ready.
+    serves: Instant,
+    /// When its workers were.
+    workers: Instant,
+}
+
 /// The management cluster.
 pub(super) struct Management {
     client: Client,
@@ -64,8 +75,12 @@ impl Management {
         }
     }
 
-    /// Has a cluster made and removed.
-    pub(super) async fn live(&self, name: &str) -> anyhow::Result<Life> {
+    /// Has a cluster made and removed; and watches it at rest in between, if it is told for how long.
+    pub(super) async fn live(
+        &self,
+        name: &str,
+        window: Option<Duration>,
+    ) -> anyhow::Result<(Life, Option<Rest>)> {
         let began = Instant::now();
         self.clusters
             .create(&PostParams::default(), &scene::cluster(name)?)
@@ -77,8 +92,7 @@ impl Management {
                 Box::pin(self.opened(&namespace, name)),
                 Box::pin(self.machines(&namespace))
             )?;
-            let (serves, workers) = opened;
-            anyhow::Ok((namespace, serves, machines, workers))
+            anyhow::Ok((namespace, opened, machines))
         };
         let coming = async {
             match Box::pin(coming).await {
@@ -86,8 +100,15 @@ impl Management {
                 well => well,
             }
         };
-        let ((namespace, serves, machines, workers), told) =
+        let ((namespace, opened, machines), told) =
             tokio::try_join!(coming, Box::pin(self.told(name)))?;
+        let rest = match window {
+            Some(window) => {
+                let scene = rest::Scene::of(self.client.clone(), opened.tenant, &namespace);
+                Some(Box::pin(scene.await?.watch(window)).await?)
+            }
+            None => None,
+        };
 
         let deleted = Instant::now();
         self.clusters
@@ -98,13 +119,14 @@ impl Management {
         let namespaces = Api::<Namespace>::all(self.client.clone());
         try_eventually_gone(&namespaces, &namespace, PATIENCE).await?;
         let since = |then: Instant| then.duration_since(began);
-        Ok(Life {
-            serves: since(serves),
+        let life = Life {
+            serves: since(opened.serves),
             machines: since(machines),
-            workers: since(workers),
+            workers: since(opened.workers),
             told: since(told),
             gone: deleted.elapsed(),
-        })
+        };
+        Ok((life, rest))
     }
 
     /// Where everything of a cluster is, as soon as it is known.
@@ -116,8 +138,7 @@ impl Management {
         named(&found.await?).context("the namespace of a tenant cluster is gone")
     }
 
-    /// When the API server was ready, and when the workers were.
-    async fn opened(&self, namespace: &str, name: &str) -> anyhow::Result<(Instant, Instant)> {
+    async fn opened(&self, namespace: &str, name: &str) -> anyhow::Result<Opened> {
         let secrets = Api::<Secret>::namespaced(self.client.clone(), namespace);
         let door = Door::of_control_plane(&secrets, name).await?;
         let serves = door.opens().await?;
@@ -127,7 +148,11 @@ impl Management {
             nodes.iter().filter(|node| is_ready(Some(node))).count() == WORKERS
         })
         .await?;
-        Ok((serves, Instant::now()))
+        Ok(Opened {
+            tenant: door.client(),
+            serves,
+            workers: Instant::now(),
+        })
     }
 
     async fn machines(&self, namespace: &str) -> anyhow::Result<Instant> {

@@ -4,6 +4,7 @@
 //! made by hand is made while the management cluster stands by, as it does for the other side.
 
 mod life;
+mod rest;
 
 use std::{path::Path, time::Duration};
 
@@ -19,6 +20,7 @@ use crate::{
     report::{Row, median},
 };
 use life::{Life, Management};
+use rest::Rest;
 
 use super::bars::{TIMES_BY_HAND, WORKERS};
 
@@ -32,6 +34,7 @@ struct Round {
 pub(super) async fn measure(
     place: &Place,
     butleradm: &Path,
+    window: Duration,
     rounds: u32,
 ) -> anyhow::Result<Vec<Row>> {
     let supplies = Supplies::gather().await?;
@@ -41,36 +44,37 @@ pub(super) async fn measure(
     let management = Management::of(installation.client().await?);
     progress("unpacking images for machines by hand");
     let images = Images::unpack(place, &supplies).await?;
-    let mut made = Vec::new();
+    let (mut made, mut rest) = (Vec::new(), None);
     for number in 0..rounds {
-        made.push(Box::pin(round(place, &supplies, &management, &images, number)).await?);
+        progress("a tenant cluster by Butler");
+        shell::settle().await?;
+        // Of the first one; the others are for the times.
+        let watched_for = rest.is_none().then_some(window);
+        let name = format!("bench-{number}");
+        let (life, rested) = Box::pin(management.live(&name, watched_for)).await?;
+        progress(&life.to_string());
+        rest = rest.or(rested);
+        let by_hand = Box::pin(by_hand(place, &supplies, &images)).await?;
+        made.push(Round { life, by_hand });
     }
     installation.remove().await?;
-    Ok(rows(&made))
+    let mut rows = rows(&made);
+    rows.extend(rest.iter().flat_map(Rest::rows));
+    Ok(rows)
 }
 
-async fn round(
+async fn by_hand(
     place: &Place,
     supplies: &Supplies,
-    management: &Management,
     images: &Images,
-    number: u32,
-) -> anyhow::Result<Round> {
-    progress("a tenant cluster by Butler");
-    shell::settle().await?;
-    let life = Box::pin(management.live(&format!("bench-{number}"))).await?;
-    progress(&life.to_string());
-
+) -> anyhow::Result<TenantTimes> {
     progress("the same by hand");
     let by_hand = ByHand::new(place, supplies)?;
     shell::settle().await?;
     let times = Box::pin(by_hand.make_tenant(images)).await?;
     progress(&times.to_string());
     by_hand.remove()?;
-    Ok(Round {
-        life,
-        by_hand: times,
-    })
+    Ok(times)
 }
 
 fn rows(rounds: &[Round]) -> Vec<Row> {
