@@ -6,7 +6,9 @@
 
 use std::fmt;
 
-use butler_api::butler::ip_allocation::{AllocationType, IPAllocationSpec};
+use butler_api::butler::ip_allocation::{
+    AllocationClusterReference, AllocationType, IPAllocationSpec,
+};
 use butler_api::net::AddressRange;
 
 use crate::layout::{Layout, Violation};
@@ -43,14 +45,19 @@ pub struct Owner {
 }
 
 impl Owner {
+    /// A tenant cluster.
+    pub fn tenant_cluster(cluster: &AllocationClusterReference) -> Self {
+        Self {
+            kind: TENANT_CLUSTER.to_owned(),
+            namespace: Some(cluster.namespace.clone()),
+            name: cluster.name.clone(),
+        }
+    }
+
     /// Whom an allocation is for: its tenant cluster, else its other owner.
     pub fn of(spec: &IPAllocationSpec) -> Self {
         if let Some(cluster) = &spec.tenant_cluster_ref {
-            Self {
-                kind: TENANT_CLUSTER.to_owned(),
-                namespace: Some(cluster.namespace.clone()),
-                name: cluster.name.clone(),
-            }
+            Self::tenant_cluster(cluster)
         } else if let Some(owner) = &spec.owner_ref {
             Self {
                 kind: owner.kind.clone(),

@@ -57,16 +57,20 @@ impl Platform {
         });
     }
 
-    /// Adds what must hold at every moment that changed something.
+    /// Adds what must hold at every moment that changed something: an object, a thing at the provider, or a part of a database,
+    /// of which no step makes or takes away more than one.
     pub(crate) fn always(
         &mut self,
         name: &str,
         check: impl Fn(&ObjectStore) -> Result<(), String> + 'static,
     ) {
-        let looked_at = Cell::new(0);
+        let looked_at = Cell::new(None);
+        let cloud = Arc::clone(&self.cloud);
+        let contents = Arc::clone(&self.database.contents);
         self.simulation.invariant(name, move |store| {
-            let revision = store.revision();
-            if looked_at.replace(revision) == revision {
+            let parts = contents.lock().unwrap().len();
+            let moment = Some((store.revision(), cloud.revision(), parts));
+            if looked_at.replace(moment) == moment {
                 return Ok(());
             }
             check(store)

@@ -1,7 +1,12 @@
 //! A platform as `butleradm up` leaves it, and everybody who works on it.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
+use butler_api::butler::{machine_request::MachineRole, provider_config::ProviderConfig};
 use butler_controller::{
     butler_cluster::ButlerClusterReconciler,
     butler_config::ButlerConfigReconciler,
@@ -13,8 +18,8 @@ use butler_controller::{
     tenant_cluster::TenantClusterReconciler,
 };
 use butler_provider::{
-    Capabilities, ProviderError,
-    fake::{CAPABILITIES, Call, Cloud, Defect},
+    Access, Capabilities, Credentials, MachineIdentity, MachineOrder, ProviderError,
+    fake::{CAPABILITIES, Call, Cloud, Defect, FakeMachine},
     load_balancer_request::LoadBalancerRequestReconciler,
     machine_request::MachineRequestReconciler,
 };
@@ -22,7 +27,11 @@ use butler_runtime::{
     object::{Kind, ObjectKey},
     reconciler::Bell,
 };
-use butler_testkit::simulator::{Chances, Deed, Failed, Moment, Operation, Simulation, players};
+use butler_testkit::simulator::{
+    Chances, Deed, Failed, Moment, ObjectStore, Operation, Simulation,
+    players::{self, text},
+    seeds_asked_for,
+};
 use k8s_openapi::api::core::v1::Namespace;
 use serde_json::json;
 use steward::{
@@ -57,12 +66,7 @@ const PROVIDER: &str = "butler-provider-local";
 
 /// The worlds that stories are told in: so many from the first on, `BUTLER_SEEDS=1000`, or a range, `BUTLER_SEEDS=17..18`.
 pub(crate) fn seeds() -> std::ops::Range<u64> {
-    let asked = std::env::var("BUTLER_SEEDS").unwrap_or_default();
-    let number = |text: &str| text.parse::<u64>().ok();
-    match asked.split_once("..") {
-        Some((from, to)) => number(from).unwrap_or(0)..number(to).unwrap_or(SEEDS),
-        None => 0..number(&asked).unwrap_or(SEEDS),
-    }
+    seeds_asked_for("BUTLER_SEEDS", SEEDS)
 }
 
 /// A platform in a world.
@@ -175,11 +179,63 @@ impl Platform {
         self.user("somebody", vec![(Moment::Anytime, deed)]);
     }
 
+    /// Every order for a machine arrives at the provider once more while the machine is there, and once more when it is gone, as
+    /// in networks that keep what they could not deliver.
+    pub(crate) fn orders_arrive_again(&mut self) {
+        let cloud = Arc::clone(&self.cloud);
+        let mut known = BTreeMap::<String, (FakeMachine, bool)>::new();
+        self.simulation.foreign("network", move |store| {
+            let standing = cloud.machines();
+            let mut found = standing.iter();
+            if let Some(new) = found.find(|found| !known.contains_key(&found.uid)) {
+                known.insert(new.uid.clone(), (new.clone(), true));
+                return Some(deliver_again(&cloud, store, new));
+            }
+            let is_there = |uid: &String| standing.iter().any(|found| found.uid == *uid);
+            let requests = store.objects(&scene::requests());
+            let is_asked_for = |uid: &String| {
+                let mut requests = requests.iter();
+                requests.any(|request| text(request, "/metadata/uid") == uid)
+            };
+            let mut known = known.iter_mut();
+            let (_, (machine, is_held)) = known
+                .find(|(uid, (_, is_held))| *is_held && !is_there(uid) && !is_asked_for(uid))?;
+            *is_held = false;
+            Some(deliver_again(&cloud, store, machine))
+        });
+    }
+
     /// Runs until the world is at rest.
     pub(crate) fn settles(&mut self) -> Result<(), Failed> {
         self.simulation.run(STEPS)?;
         Ok(())
     }
+}
+
+/// Delivers the order of a machine once more; gives the words for the log.
+fn deliver_again(cloud: &Cloud, store: &ObjectStore, machine: &FakeMachine) -> String {
+    let configs: Vec<ProviderConfig> = store.all().unwrap();
+    let access = Access {
+        config: configs.into_iter().next().unwrap(),
+        credentials: Credentials::default(),
+    };
+    let order = MachineOrder {
+        identity: MachineIdentity {
+            uid: machine.uid.clone(),
+            machine_name: machine.name.clone(),
+            adopts: None,
+        },
+        role: MachineRole::Worker,
+        size: machine.size,
+        extra_disks: Vec::new(),
+        image: None,
+        labels: BTreeMap::new(),
+        address: Some(machine.address),
+        user_data: machine.user_data.clone(),
+        network_data: None,
+    };
+    let answer = cloud.create_machine(&access, &order);
+    format!("delivers the order of {} again: {answer:?}", machine.name)
 }
 
 /// How rough a world is. The platform is large: mishaps are spread over many more steps than in other stories.

@@ -6,6 +6,11 @@ use serde_json::Value;
 
 use crate::kit::{Installation, eventually};
 
+const METRICS_OF_THE_STORE: &str =
+    "/api/v1/namespaces/butler-system/services/steward-etcd-metrics:metrics/proxy/metrics";
+/// The number of keys that are there.
+const KEYS: &str = "etcd_debugging_mvcc_keys_total ";
+
 /// Everything that a cluster which is gone must have given back.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Books {
@@ -19,6 +24,10 @@ pub(super) struct Books {
     free: Value,
     /// Control planes that have a place in the store.
     tenants_of_the_store: BTreeSet<String>,
+    /// How many keys the store holds, whosever they are.
+    keys_of_the_store: String,
+    /// Machines that were asked for.
+    requests: BTreeSet<String>,
 }
 
 impl Books {
@@ -33,6 +42,7 @@ impl Books {
         let allocations = get(&["ipallocations", "--all-namespaces"])?;
         let pool = get(&["networkpool", "local", "--namespace", "butler-system"])?;
         let store = get(&["datastore", "default"])?;
+        let requests = get(&["machinerequests", "--all-namespaces"])?;
         let address = |one: &Value| {
             let (metadata, status) = (&one["metadata"], &one["status"]);
             format!(
@@ -53,6 +63,10 @@ impl Books {
                 .flatten()
                 .map(ToString::to_string)
                 .collect(),
+            keys_of_the_store: keys_of_the_store(installation)?,
+            requests: items(&requests)
+                .map(|one| one["metadata"]["name"].to_string())
+                .collect(),
         })
     }
 
@@ -67,6 +81,16 @@ impl Books {
             }
         });
     }
+}
+
+/// What the store says of itself.
+fn keys_of_the_store(installation: &Installation) -> Result<String, String> {
+    let told = installation.kubectl(&["get", "--raw", METRICS_OF_THE_STORE])?;
+    let mut lines = told.lines();
+    let count = lines.find_map(|line| line.strip_prefix(KEYS));
+    count
+        .map(|count| count.trim().to_owned())
+        .ok_or_else(|| format!("the store does not tell {KEYS}:\n{told}"))
 }
 
 fn items(list: &Value) -> impl Iterator<Item = &Value> {

@@ -1,7 +1,7 @@
 //! Three clusters of three kinds that come, change and go at the same time: the mission's own example, one with a control plane on
 //! machines of its own, and a plain one.
 
-use std::{net::IpAddr, thread::available_parallelism};
+use std::net::IpAddr;
 
 use serde_json::json;
 
@@ -50,7 +50,7 @@ fn edited(text: &str, edits: &[(&str, &str)]) -> String {
 /// The mission's example with what must be another on this host: a version that there is, machines of this host and its range,
 /// and what serves pods and Services on them.
 fn mission() -> String {
-    let mut edits = vec![
+    let edits = [
         ("\"v1.30.2\"", "\"v1.36.3\""),
         (
             "spec:\n",
@@ -61,12 +61,6 @@ fn mission() -> String {
         ("provider: cilium", "provider: bridge"),
         ("provider: metallb", "provider: local"),
     ];
-    // No machine can have more processors than its host.
-    let processors = available_parallelism().unwrap().get();
-    let few = format!("cpu: {processors}\n");
-    if processors < 4 {
-        edits.push(("cpu: 4\n", &few));
-    }
     edited(MISSION, &edits)
 }
 

@@ -36,10 +36,7 @@ pub(super) fn scale(installation: &Installation) {
         });
     }
     shop.rolled_out("default", "deployment/echo");
-}
-
-pub(super) fn upgrade(installation: &Installation) {
-    upgraded(&Cluster::shop(installation));
+    workload::answers(&shop);
 }
 
 fn upgraded(shop: &Cluster<'_>) {

@@ -6,6 +6,7 @@ mod books;
 mod cluster;
 mod crowd;
 mod day_two;
+mod elastic;
 mod person;
 mod unrest;
 mod visitors;
@@ -39,64 +40,93 @@ fn a_tenant_cluster_is_made_used_changed_and_deleted() {
     let _alone = alone();
     let unfit = unfit();
     requires!(Requirement::new(unfit.is_none(), unfit.unwrap_or_default()));
-    let chapters: [(&str, Chapter); 5] = [
-        ("a cluster with two workers becomes Ready", becomes_ready),
-        ("pods, names and addresses work in it", workload::works),
-        ("workers come and go: two, four, one, two", day_two::scale),
-        ("another version", day_two::upgrade),
-        ("the cluster goes, and all of it", goes),
-    ];
-    on_a_platform(&[("up", up)], |installation| {
-        for chapter in chapters {
-            tell(installation, &[chapter]);
-        }
+    on_a_platform(&BEFORE, |installation| {
+        first_days(installation);
+        tell(installation, &[VISIT]);
+        tell(installation, &[END]);
     });
 }
 
 #[test]
 fn tenant_clusters_have_neighbours_and_bad_days() {
     let is_asked_for = std::env::var_os(WHOLE_STORY).is_some();
-    let told = format!("it takes ten minutes and has not passed yet; {WHOLE_STORY}=1 asks for it");
+    let told = format!(
+        "it takes a quarter of an hour, and its second half has not passed yet; {WHOLE_STORY}=1 asks for it"
+    );
     requires!(Requirement::new(is_asked_for, told));
     let _alone = alone();
     let unfit = unfit();
     requires!(Requirement::new(unfit.is_none(), unfit.unwrap_or_default()));
-    let before: [(&str, Chapter); 3] = [
-        ("up", up),
-        ("a team", crowd::team_is_there),
-        ("a controller without a lease", unrest::without_a_lease),
-    ];
-    on_a_platform(&before, |installation| {
-        let told = |chapters: &[(&'static str, Chapter)]| tell(installation, chapters);
-        told(&[("a cluster with two workers becomes Ready", becomes_ready)]);
-        told(&[("pods, names and addresses work in it", workload::works)]);
-        told(&[(
+    on_a_platform(&BEFORE, |installation| {
+        tell(
+            installation,
+            &[("a controller without a lease", unrest::without_a_lease)],
+        );
+        first_days(installation);
+        tell(
+            installation,
+            &[
+                VISIT,
+                (
+                    "a worker that is lost for good is replaced",
+                    day_two::replaces_a_lost_worker,
+                ),
+                (
+                    "addresses are more when they are needed, and fewer when not",
+                    elastic::grows_and_shrinks,
+                ),
+                (
+                    "three others come while the controller is killed again and again",
+                    crowd::comes,
+                ),
+            ],
+        );
+        tell(
+            installation,
+            &[(
+                "neighbours have addresses of their own",
+                crowd::has_addresses,
+            )],
+        );
+        tell(
+            installation,
+            &[
+                (
+                    "three change and go while the controller is killed again and again",
+                    crowd::changes_and_goes,
+                ),
+                END,
+            ],
+        );
+    });
+}
+
+/// What is there before the first cluster.
+const BEFORE: [(&str, Chapter); 3] = [
+    ("up", up),
+    ("a team", crowd::team_is_there),
+    (
+        "a provider that gives few addresses",
+        elastic::provider_is_there,
+    ),
+];
+const VISIT: (&str, Chapter) = ("somebody is let in until her time is over", person::visits);
+const END: (&str, Chapter) = ("the cluster goes, and all of it", goes);
+
+/// A cluster comes, is used, and becomes another.
+fn first_days(installation: &Installation) {
+    let chapters: [(&str, Chapter); 4] = [
+        ("a cluster with two workers becomes Ready", becomes_ready),
+        ("pods, names and addresses work in it", workload::works),
+        ("workers come and go: two, four, one, two", day_two::scale),
+        (
             "another version, and the Service answers all the time",
             day_two::upgrade_among_visitors,
-        )]);
-        told(&[
-            (
-                "a worker that is lost for good is replaced",
-                day_two::replaces_a_lost_worker,
-            ),
-            ("somebody is let in until her time is over", person::visits),
-            (
-                "three others come while the controller is killed again and again",
-                crowd::comes,
-            ),
-        ]);
-        told(&[(
-            "neighbours have addresses of their own",
-            crowd::has_addresses,
-        )]);
-        told(&[
-            (
-                "three change and go while the controller is killed again and again",
-                crowd::changes_and_goes,
-            ),
-            ("the cluster goes, and all of it", goes),
-        ]);
-    });
+        ),
+    ];
+    for chapter in chapters {
+        tell(installation, &[chapter]);
+    }
 }
 
 /// Tells something between `up`, with what follows it, and `down`. Nothing may be left of it, in the books of the platform and on
@@ -201,7 +231,9 @@ fn small(version: &str, workers: usize) -> Value {
 
 fn becomes_ready(installation: &Installation) {
     let shop = Cluster::shop(installation);
-    shop.create(&small(OLD, 2));
+    let mut spec = small(OLD, 2);
+    spec["providerConfigRef"] = json!({ "name": elastic::PROVIDER, "namespace": "butler-system" });
+    shop.create(&spec);
     shop.becomes_ready(2);
     let status = shop.object().unwrap()["status"].take();
     note(&format!("{status:#}"));

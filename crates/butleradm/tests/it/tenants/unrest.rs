@@ -13,8 +13,10 @@ use crate::kit::{Installation, eventually, note};
 
 const NAMESPACE: &str = "butler-system";
 const CONTROLLER: &str = "butler-controller";
-/// How long a controller lives. It begins to work about a second after it is started.
-const LIFE: Duration = Duration::from_secs(5);
+/// How long a controller lives once it works. One that dies while it starts has done nothing that could be half done.
+const LIFE: Duration = Duration::from_secs(4);
+/// How often somebody looks whether it works.
+const GLANCE: Duration = Duration::from_millis(300);
 /// Fewer deaths would not be worth the name.
 const MANY: usize = 3;
 
@@ -23,10 +25,13 @@ pub(super) fn during(installation: &Installation, work: impl FnOnce()) {
     let killed = std::thread::scope(|scope| {
         let (end, ended) = mpsc::channel::<()>();
         let killer = scope.spawn(move || {
+            let goes_on = |time| ended.recv_timeout(time) == Err(RecvTimeoutError::Timeout);
             let mut killed = 0;
-            // Not a wait for something to happen: the life of one controller.
-            while ended.recv_timeout(LIFE) == Err(RecvTimeoutError::Timeout) {
-                killed += kill(installation);
+            while goes_on(GLANCE) {
+                // Not a wait for something to happen: the life of one controller.
+                if works(installation) && goes_on(LIFE) {
+                    killed += kill(installation);
+                }
             }
             killed
         });
@@ -78,6 +83,15 @@ pub(super) fn without_a_lease(installation: &Installation) {
             "--timeout=60s",
         ])
     });
+}
+
+/// Whether the controller that is there is ready: its caches are filled, and its webhooks answer.
+fn works(installation: &Installation) -> bool {
+    let selector = format!("app.kubernetes.io/name={CONTROLLER}");
+    let ready = "jsonpath={.items[*].status.conditions[?(@.type==\"Ready\")].status}";
+    let pods = ["get", "pods", "--namespace", NAMESPACE];
+    let look = [&pods[..], &["--selector", &selector, "-o", ready]].concat();
+    installation.kubectl(&look).is_ok_and(|said| said == "True")
 }
 
 /// Kills the controllers that are there, and says how many these were. What is left of their pods goes at once: Kubernetes would

@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// The port of the Service.
-const PORT: u16 = 80;
+pub(super) const PORT: u16 = 80;
 /// Longer than a connection within one host ever takes.
 const PATIENCE: Duration = Duration::from_secs(3);
 
@@ -52,7 +52,7 @@ spec:
   template:
     metadata: {{ labels: {{ app: echo }} }}
     spec:
-      terminationGracePeriodSeconds: 5
+      terminationGracePeriodSeconds: 15
       topologySpreadConstraints:
         - {{ maxSkew: 1, topologyKey: kubernetes.io/hostname, whenUnsatisfiable: ScheduleAnyway,
              labelSelector: {{ matchLabels: {{ app: echo }} }} }}
@@ -61,7 +61,7 @@ spec:
           image: {ECHO_IMAGE}
           args: [serve, "8080"]
           readinessProbe: {{ tcpSocket: {{ port: 8080 }}, periodSeconds: 1 }}
-          lifecycle: {{ preStop: {{ sleep: {{ seconds: 3 }} }} }}
+          lifecycle: {{ preStop: {{ sleep: {{ seconds: 8 }} }} }}
 ---
 apiVersion: policy/v1
 kind: PodDisruptionBudget
@@ -83,7 +83,7 @@ spec:
 
 /// Demands an answer at the address of the Service, which is one of the cluster's own.
 pub(super) fn answers(cluster: &Cluster<'_>) -> IpAddr {
-    let address = address(cluster);
+    let address = address(cluster, "echo");
     let ranges = ranges(cluster);
     note(&format!(
         "{}: echo has {address} of {ranges:?}",
@@ -100,11 +100,11 @@ pub(super) fn answers(cluster: &Cluster<'_>) -> IpAddr {
     address
 }
 
-/// The address of the Service.
-fn address(cluster: &Cluster<'_>) -> IpAddr {
-    let what = format!("the Service of {} has an address", cluster.name);
+/// The address of a Service.
+pub(super) fn address(cluster: &Cluster<'_>, service: &str) -> IpAddr {
+    let what = format!("the Service {service} of {} has an address", cluster.name);
     eventually(&what, || {
-        let service = cluster.get(&["service", "echo"])?;
+        let service = cluster.get(&["service", service])?;
         let status = &service["status"]["loadBalancer"]["ingress"][0]["ip"];
         let address = status.as_str().and_then(|text| text.parse().ok());
         address.ok_or_else(|| format!("{}\n{}", service["status"], cluster.troubles()))
