@@ -25,6 +25,10 @@ const PROGRAM_DIRECTORIES: [&str; 5] =
 /// Where the plugins of iptables may be; one level down, since distributions name the processor in between.
 const PLUGIN_PARENTS: [&str; 3] = ["/usr/lib", "/usr/lib64", "/lib"];
 const PLUGINS: &str = "xtables";
+/// How nft names protocols. kube-proxy writes its rules by name and reads them back when it is started again: numbers it does not
+/// know again, and would remove as somebody's leftovers what it has just written.
+const PROTOCOLS: &str =
+    "icmp 1 ICMP\ntcp 6 TCP\nudp 17 UDP\nipv6-icmp 58 IPv6-ICMP\nsctp 132 SCTP\n";
 /// Names under which the one program of iptables is called.
 const IPTABLES_NAMES: [&str; 6] = [
     "iptables",
@@ -96,6 +100,7 @@ fn packet_filters(image: &mut Image) -> Result<(), Error> {
     for name in IPTABLES_NAMES {
         image.link(target, &format!("/usr/sbin/{name}"))?;
     }
+    image.text(PROTOCOLS, "/etc/protocols", READABLE)?;
     // Written while rules change; without it, two writers are not kept apart.
     image.directory("/run", EXECUTABLE)?;
     Ok(())

@@ -196,6 +196,61 @@ async fn kube_proxy_has_what_it_calls_with_every_library() {
     }
 }
 
+/// The files of an image, as a container sees them.
+fn unpack(archive: &Path) -> TempDir {
+    let root = tempfile::tempdir().unwrap();
+    for entry in tar::Archive::new(File::open(archive).unwrap())
+        .entries()
+        .unwrap()
+    {
+        let mut bytes = Vec::new();
+        entry.unwrap().read_to_end(&mut bytes).unwrap();
+        if serde_json::from_slice::<Value>(&bytes).is_err() {
+            let mut layer = tar::Archive::new(bytes.as_slice());
+            layer.unpack(root.path()).unwrap();
+        }
+    }
+    root
+}
+
+#[tokio::test]
+async fn a_kube_proxy_that_is_started_again_knows_its_rules_again() {
+    butler_testkit::requires!(
+        butler_testkit::skip::root(),
+        butler_testkit::skip::path("/usr/sbin/nft"),
+        butler_testkit::skip::path("/usr/sbin/iptables"),
+        butler_testkit::skip::path("/usr/sbin/conntrack"),
+    );
+    let cache = tempfile::tempdir().unwrap();
+    let programs = Programs::new(&[LISTED[2], "registry.k8s.io/kube-proxy:v1.36.3"]);
+    programs.write("kube-proxy", "kube-proxy");
+    let set = programs.make(cache.path()).await.unwrap();
+    let root = unpack(&set.images[1].path);
+    // As it writes them, and as it asks for them when it starts.
+    let rules = "table ip services { map addresses {
+        type ipv4_addr . inet_proto . inet_service : verdict
+        elements = { 10.0.0.1 . tcp . 80 : accept, 10.0.0.1 . udp . 53 : accept, 10.0.0.1 . sctp . 9 : accept }
+    } }";
+    fs::write(root.path().join("rules"), rules).unwrap();
+    let nft = "chroot \"$0\" /usr/sbin/nft";
+    let ask = format!("{nft} --file /rules && {nft} --json list map ip services addresses");
+    let answer = Command::new("unshare")
+        .args(["--net", "sh", "-c", &ask])
+        .arg(root.path())
+        .output()
+        .unwrap();
+    let words = String::from_utf8_lossy(&answer.stderr);
+    assert!(answer.status.success(), "{words}");
+    let read: Value = serde_json::from_slice(&answer.stdout).unwrap();
+    let elements = read["nftables"][1]["map"]["elem"].as_array().unwrap();
+    let mut protocols: Vec<&Value> = elements
+        .iter()
+        .map(|element| &element[0]["concat"][1])
+        .collect();
+    protocols.sort_by_key(|protocol| protocol.to_string());
+    assert_eq!(protocols, ["sctp", "tcp", "udp"]);
+}
+
 #[tokio::test]
 async fn a_control_plane_of_pods_is_made_without_kubeadm() {
     butler_testkit::requires!(

@@ -52,7 +52,7 @@ spec:
   template:
     metadata: {{ labels: {{ app: echo }} }}
     spec:
-      terminationGracePeriodSeconds: 15
+      terminationGracePeriodSeconds: 5
       topologySpreadConstraints:
         - {{ maxSkew: 1, topologyKey: kubernetes.io/hostname, whenUnsatisfiable: ScheduleAnyway,
              labelSelector: {{ matchLabels: {{ app: echo }} }} }}
@@ -61,7 +61,7 @@ spec:
           image: {ECHO_IMAGE}
           args: [serve, "8080"]
           readinessProbe: {{ tcpSocket: {{ port: 8080 }}, periodSeconds: 1 }}
-          lifecycle: {{ preStop: {{ sleep: {{ seconds: 8 }} }} }}
+          lifecycle: {{ preStop: {{ sleep: {{ seconds: 3 }} }} }}
 ---
 apiVersion: policy/v1
 kind: PodDisruptionBudget
