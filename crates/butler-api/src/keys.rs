@@ -209,7 +209,8 @@ pub mod values {
 
 /// Annotation keys.
 pub mod annotations {
-    /// `"true"`: the engine leaves the object alone until the annotation is gone.
+    /// `"true"`: the engine leaves the object alone until the annotation is gone. On a Cluster: Butler paused it with its
+    /// `TenantCluster`.
     pub const PAUSED: &str = "butler.butlerlabs.dev/paused";
     /// `"true"` on a `TenantCluster`: it cannot be deleted until the annotation is gone.
     pub const DELETION_PROTECTION: &str = "butler.butlerlabs.dev/deletion-protection";

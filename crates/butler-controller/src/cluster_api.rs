@@ -30,8 +30,10 @@ use crate::projections::{Said, deleted_at};
 /// What the infrastructure needs to know of a Cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClusterFacts {
-    /// Whether all that belongs to it is to be left alone.
-    pub paused: bool,
+    /// How to go on, if all that belongs to it is to be left alone.
+    pub paused: Option<String>,
+    /// Whether Butler paused it with its `TenantCluster`.
+    pub rests_with_its_tenant: bool,
     /// Its infrastructure, if that is a `ButlerCluster`.
     pub infrastructure: Option<ObjectKey>,
     /// Whether Cluster API takes its infrastructure for provisioned.
@@ -60,6 +62,8 @@ impl Projection for ClusterFacts {
         let deleted_at = deleted_at(&object);
         let conditions = Said::by(&object, &CLUSTER_CONDITIONS);
         let cluster: Cluster = serde_json::from_value(object)?;
+        let paused = cluster.how_to_go_on();
+        let rests_with_its_tenant = cluster.rests_with_its_tenant();
         let namespace = cluster.metadata.namespace.as_deref().unwrap_or_default();
         let infrastructure = cluster.spec.infrastructure_ref.as_ref();
         // Only of our own do we know that nothing holds it up but itself.
@@ -70,7 +74,8 @@ impl Projection for ClusterFacts {
         });
         let initialization = cluster.status.initialization;
         Ok(Self {
-            paused: cluster.spec.paused == Some(true),
+            paused,
+            rests_with_its_tenant,
             infrastructure: infrastructure
                 .filter(|reference| is_ours::<ButlerCluster>(reference))
                 .map(|reference| ObjectKey::namespaced(namespace, &reference.name)),
@@ -240,8 +245,7 @@ pub(crate) fn paused(metadata: &ObjectMeta, caches: &Caches) -> Option<String> {
     }
     let key = cluster_of(metadata)?;
     let cluster = caches.store::<ClusterFacts>().get(&key)?;
-    let message = || format!("set spec.paused of the Cluster {key} to false to go on");
-    cluster.value.paused.then(message)
+    cluster.value.paused.clone()
 }
 
 #[cfg(test)]

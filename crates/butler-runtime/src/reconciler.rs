@@ -70,6 +70,14 @@ pub trait Reconciler: Send + Sync + 'static {
         None
     }
 
+    /// What is done for an object that is paused, so that others leave alone what belongs to it. Planned from caches alone, in
+    /// every pass while it is paused: nothing, once it is done. To take it back when the object goes on is for
+    /// [`plan`](Self::plan).
+    fn rest(&self, object: &Self::Object, context: &Context) -> Vec<Self::Effect> {
+        let _ = (object, context);
+        Vec::new()
+    }
+
     /// Reads the world. Caches cost nothing; API reads only where no cache can hold the answer.
     fn observe(
         &self,

@@ -1,6 +1,6 @@
 //! `Cluster` of Cluster API, as far as Butler reads it.
 //!
-//! Must not: be written. What is not named here would be lost.
+//! Must not: be written. What is not named here would be lost. Who has a word to say of a Cluster applies that word alone.
 
 use std::borrow::Cow;
 
@@ -10,7 +10,7 @@ use kube::Resource;
 use serde::Deserialize;
 
 use super::contract::{ContractReference, ControlPlaneEndpoint};
-use crate::keys::groups;
+use crate::keys::{annotations, groups, labels};
 
 /// A cluster: what it is made of, and how far it has come.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -84,6 +84,36 @@ pub struct ClusterInitialization {
     pub control_plane_initialized: Option<bool>,
 }
 
+impl Cluster {
+    /// Whether Butler paused it, because the tenant cluster that it was made for is paused.
+    pub fn rests_with_its_tenant(&self) -> bool {
+        let annotations = self.metadata.annotations.as_ref();
+        annotations.is_some_and(|found| found.contains_key(annotations::PAUSED))
+    }
+
+    /// How to go on with a Cluster that is paused, in words; `None` if it is not. Whoever set the field back by hand while the
+    /// tenant cluster is paused would see it set again.
+    pub fn how_to_go_on(&self) -> Option<String> {
+        if self.spec.paused != Some(true) {
+            return None;
+        }
+        let labels = self.metadata.labels.as_ref();
+        let said = |key: &str| labels?.get(key);
+        let tenant = said(labels::SOURCE_NAMESPACE).zip(said(labels::SOURCE_NAME));
+        if let Some((namespace, name)) = tenant.filter(|_| self.rests_with_its_tenant()) {
+            return Some(format!(
+                "remove the annotation {} of the TenantCluster {namespace}/{name} to go on",
+                annotations::PAUSED
+            ));
+        }
+        let namespace = self.metadata.namespace.as_deref().unwrap_or_default();
+        let name = self.metadata.name.as_deref().unwrap_or_default();
+        Some(format!(
+            "set spec.paused of the Cluster {namespace}/{name} to false to go on"
+        ))
+    }
+}
+
 impl Resource for Cluster {
     type DynamicType = ();
     type Scope = NamespaceResourceScope;
@@ -154,6 +184,32 @@ mod tests {
         let initialization = cluster.status.initialization;
         assert_eq!(initialization.infrastructure_provisioned, Some(true));
         assert_eq!(initialization.control_plane_initialized, None);
+    }
+
+    #[test]
+    fn whoever_finds_a_cluster_paused_is_told_where_to_go_on() {
+        let cluster = |paused: bool, annotations: serde_json::Value| -> Cluster {
+            serde_json::from_value(json!({
+                "metadata": {
+                    "name": "shop", "namespace": "shop-0a1b2c3d", "annotations": annotations,
+                    "labels": { labels::SOURCE_NAMESPACE: "payments", labels::SOURCE_NAME: "shop" },
+                },
+                "spec": { "paused": paused },
+            }))
+            .expect("cluster")
+        };
+        let by_butler = json!({ annotations::PAUSED: "true" });
+        assert_eq!(
+            cluster(true, by_butler.clone()).how_to_go_on().as_deref(),
+            Some(
+                "remove the annotation butler.butlerlabs.dev/paused of the TenantCluster payments/shop to go on"
+            )
+        );
+        assert_eq!(
+            cluster(true, json!({})).how_to_go_on().as_deref(),
+            Some("set spec.paused of the Cluster shop-0a1b2c3d/shop to false to go on")
+        );
+        assert_eq!(cluster(false, by_butler).how_to_go_on(), None);
     }
 
     #[test]

@@ -26,6 +26,7 @@ use kube::ResourceExt;
 use super::{
     Effect,
     observe::World,
+    pause,
     related::Related,
     tenant_namespace,
     why::{Turn, Waiting, trouble},
@@ -41,6 +42,7 @@ const NAMED: usize = 3;
 pub(super) fn waits(cluster: &TenantCluster, related: &Related) -> Vec<Waiting> {
     let found = [
         forbidden(cluster),
+        paused(related),
         workers(related),
         whole(cluster, related),
         namespace(cluster, related),
@@ -65,6 +67,16 @@ fn forbidden(cluster: &TenantCluster) -> Option<Waiting> {
         return Some(waiting.advise(what_to_do).needs_somebody());
     }
     None
+}
+
+/// Whether somebody keeps Cluster API from removing anything. What Butler paused itself goes on with this very pass.
+fn paused(related: &Related) -> Option<Waiting> {
+    let facts = &related.cluster.as_ref()?.facts;
+    let how_to_go_on = facts.paused.as_ref();
+    let how_to_go_on = how_to_go_on.filter(|_| !facts.rests_with_its_tenant)?;
+    let why =
+        format!("Cluster API leaves the Cluster alone, since somebody paused it: {how_to_go_on}");
+    Some(deleting(why, None))
 }
 
 fn deleting(why: String, since: Option<Timestamp>) -> Waiting {
@@ -198,11 +210,13 @@ pub(super) fn plan(
     let related = &world.related;
     let waits = waits(cluster, related);
     let before = cluster.status.clone().unwrap_or_default();
-    let (effects, done) = if waits.iter().any(|waiting| waiting.turn == Turn::Person) {
-        (Vec::new(), false)
-    } else {
-        step(cluster, world)
-    };
+    let mut effects: Vec<_> = pause::go_on(cluster, related).into_iter().collect();
+    let mut done = false;
+    if waits.iter().all(|waiting| waiting.turn != Turn::Person) {
+        let (removals, is_last) = step(cluster, world);
+        effects.extend(removals);
+        done = is_last;
+    }
     let first = waits.into_iter().next().or_else(|| addresses(world));
     let asked_at = cluster
         .metadata

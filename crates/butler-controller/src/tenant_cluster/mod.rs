@@ -13,7 +13,7 @@
 //! | `facts`, [`related`], `observe` | what is remembered of objects, what exists for a cluster, and the rest of the world |
 //! | `plan`, `judge`, `kept`, `addresses`, `growth`, `image`, `upgrade`, `credentials`, `addons` | what is made, and in which order |
 //! | [`why`], `status` | what is waited for, and what is shown |
-//! | `end` | deletion |
+//! | `pause`, `end` | rest of Cluster API with the cluster; deletion |
 //!
 //! Whether a cluster may be at all, `crate::tenant_rules` say.
 //!
@@ -32,6 +32,7 @@ mod judge;
 mod kept;
 pub(crate) mod kinds;
 mod observe;
+mod pause;
 mod perform;
 mod plan;
 pub mod related;
@@ -117,6 +118,20 @@ pub enum Effect {
     },
     /// Copies the credentials of the provider for another project that makes machines.
     CopyCredentials(credentials::Copy),
+    /// Has Cluster API leave that very Cluster alone, because the tenant cluster is paused.
+    Pause {
+        /// Its key.
+        key: ObjectKey,
+        /// Its UID.
+        uid: String,
+    },
+    /// Takes that back.
+    GoOn {
+        /// Its key.
+        key: ObjectKey,
+        /// Its UID.
+        uid: String,
+    },
 }
 
 /// The controller of [`TenantCluster`].
@@ -292,6 +307,10 @@ impl Reconciler for TenantClusterReconciler {
         sources.reads::<GatewayAddress>(|_, clusters| clusters.keys());
     }
 
+    fn rest(&self, cluster: &TenantCluster, context: &Context) -> Vec<Effect> {
+        pause::look(cluster, context).into_iter().collect()
+    }
+
     async fn observe(&self, cluster: &TenantCluster, context: &Context) -> Result<World, Failure> {
         observe::observe(cluster, &self.bundles, context).await
     }
@@ -317,8 +336,10 @@ impl Reconciler for TenantClusterReconciler {
 
     fn needs(&self, effect: &Effect) -> Needs {
         match effect {
-            // Whoever makes machines must learn of new credentials whatever else is refused.
-            Effect::CopyCredentials(_) => Needs::Nothing,
+            // Whoever makes machines must learn of new credentials whatever else is refused, and of the end of a pause.
+            Effect::CopyCredentials(_) | Effect::Pause { .. } | Effect::GoOn { .. } => {
+                Needs::Nothing
+            }
             Effect::Remove { .. } | Effect::GiveBack { .. } => Needs::EarlierEffects,
         }
     }

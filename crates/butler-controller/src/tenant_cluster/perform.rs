@@ -5,7 +5,7 @@ use butler_runtime::{
     api_server::Preconditions, failure::Failure, object::Kind, reconciler::Context,
 };
 
-use super::{Effect, credentials};
+use super::{Effect, credentials, pause};
 
 pub(super) async fn perform(
     cluster: &TenantCluster,
@@ -31,5 +31,7 @@ pub(super) async fn perform(
             Ok(())
         }
         Effect::CopyCredentials(copy) => credentials::perform(cluster, copy, context).await,
+        Effect::Pause { key, uid } => pause::perform(key, uid, true, context).await,
+        Effect::GoOn { key, uid } => pause::perform(key, uid, false, context).await,
     }
 }

@@ -24,6 +24,7 @@ use super::{
     judge::{self, Refusal},
     kept, mode,
     observe::World,
+    pause,
     rolling::{self, Scaling},
     status::{self, Findings, Uses},
     upgrade::Progress,
@@ -47,10 +48,12 @@ pub(super) fn plan(
     }
     let status = status::status(cluster, world, &draft.findings, now);
     let notes = notes(cluster, &draft, &status);
+    let mut effects: Vec<_> = pause::go_on(cluster, &world.related).into_iter().collect();
+    effects.extend(draft.effects);
     Plan {
         apply: draft.apply,
         prune: draft.prune,
-        effects: draft.effects,
+        effects,
         notes,
         next: draft.next,
         ..Plan::status(status)

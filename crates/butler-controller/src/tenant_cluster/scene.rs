@@ -288,6 +288,8 @@ pub(super) fn lines(plan: &Plan<TenantClusterStatus, Effect>) -> String {
             let over = if copy.over.is_some() { "anew" } else { "first" };
             format!("copy {}@{} {over}", copy.source, copy.version)
         }
+        Effect::Pause { key, uid } => format!("pause Cluster {key} ({uid})"),
+        Effect::GoOn { key, uid } => format!("go on Cluster {key} ({uid})"),
     }));
     match &plan.prune {
         Prune::Keep => {}

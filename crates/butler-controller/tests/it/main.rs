@@ -18,6 +18,8 @@ mod oracle;
 #[cfg(test)]
 mod orders;
 #[cfg(test)]
+mod paused;
+#[cfg(test)]
 mod platform;
 #[cfg(test)]
 mod providers;

@@ -44,11 +44,11 @@ use crate::{
     },
 };
 
-const PATIENCE: Duration = Duration::from_mins(1);
+pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 /// Where clusters without a team are.
-const TENANTS: &str = names::DEFAULT_TENANT_NAMESPACE;
+pub(crate) const TENANTS: &str = names::DEFAULT_TENANT_NAMESPACE;
 /// What the people of this story are to the API server.
-const USER_AGENT: &str = "platform-engineer";
+pub(crate) const USER_AGENT: &str = "platform-engineer";
 /// What the controllers write beside the objects that they look after: who leads, what is worth telling, how many clusters there are.
 const OWN_AFFAIRS: [&str; 3] = ["leases", "events", "butlerconfigs/status"];
 
@@ -74,7 +74,7 @@ fn bootstrap_templates() -> Kind {
 
 /// The kinds of Cluster API that a cluster is made of. Nobody works on them here: what becomes of them is what our controllers and
 /// the people of the story do.
-fn cluster_api() -> Vec<CustomResourceDefinition> {
+pub(crate) fn cluster_api() -> Vec<CustomResourceDefinition> {
     let anything = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
     let kinds = [
         Kind::of::<Cluster>(),
@@ -92,7 +92,7 @@ fn cluster_api() -> Vec<CustomResourceDefinition> {
 }
 
 /// All controllers, as the process runs them. One cluster at a time, so that what comes later is seen to later.
-fn run_controllers(server: &ApiServer) -> Shutdown {
+pub(crate) fn run_controllers(server: &ApiServer) -> Shutdown {
     let shutdown = Shutdown::new();
     let arguments = Arguments {
         kubeconfig: Some(server.kubeconfig().to_owned()),
@@ -112,7 +112,7 @@ fn run_controllers(server: &ApiServer) -> Shutdown {
 }
 
 /// A platform with machines of its own host, and a pool of addresses.
-async fn furnish(client: &Client) {
+pub(crate) async fn furnish(client: &Client) {
     let namespaces = Api::<Namespace>::all(client.clone());
     for name in [SYSTEM, TENANTS] {
         create(&namespaces, namespace(name)).await;
@@ -132,7 +132,7 @@ async fn furnish(client: &Client) {
     create(&Api::<ButlerConfig>::all(client.clone()), config(spec)).await;
 }
 
-fn wish(name: &str, mode: &str) -> Value {
+pub(crate) fn wish(name: &str, mode: &str) -> Value {
     let spec = json!({
         "kubernetesVersion": "v1.35.4", "workers": { "replicas": 2 },
         "managementPolicy": { "mode": mode },
@@ -142,7 +142,10 @@ fn wish(name: &str, mode: &str) -> Value {
 }
 
 /// What a cluster says of itself.
-fn condition<'a>(cluster: Option<&'a TenantCluster>, type_: &str) -> Option<&'a Condition> {
+pub(crate) fn condition<'a>(
+    cluster: Option<&'a TenantCluster>,
+    type_: &str,
+) -> Option<&'a Condition> {
     let conditions = &cluster?.status.as_ref()?.conditions;
     conditions.iter().find(|found| found.type_ == type_)
 }

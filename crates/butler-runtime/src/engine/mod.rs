@@ -35,6 +35,7 @@ use crate::{
 };
 use memory::Memory;
 use perform::Hands;
+use setbacks::Setbacks;
 
 /// What becomes of an object after a pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -211,7 +212,7 @@ impl<R: Reconciler> Engine<R> {
             return Report::quiet(Verdict::AwaitChange);
         }
         if let Some(how_to_go_on) = self.paused(object, &context) {
-            return self.pause(hands, &how_to_go_on, now).await;
+            return self.pause(hands, &context, &how_to_go_on, now).await;
         }
         let holds_finalizer = R::FINALIZER
             .is_some_and(|finalizer| object.finalizers().iter().any(|held| held == finalizer));
@@ -340,14 +341,29 @@ impl<R: Reconciler> Engine<R> {
         ours.or_else(|| self.reconciler.paused(object, context))
     }
 
-    async fn pause(&self, hands: &mut Hands<'_, R>, how_to_go_on: &str, now: Timestamp) -> Report {
-        let status = status::paused(&hands.status(), hands.generation(), how_to_go_on, now);
-        match hands
-            .write_status(&format!("{}/pause", self.manager), &status)
-            .await
-        {
-            Ok(()) => self.concluded(hands, Verdict::AwaitChange),
-            Err(failure) => self.fail(hands, failure),
+    /// Has others leave alone what belongs to a paused object, and says that it is paused. What did not come to rest is told in
+    /// the same sentence.
+    async fn pause(
+        &self,
+        hands: &mut Hands<'_, R>,
+        context: &Context,
+        how_to_go_on: &str,
+        now: Timestamp,
+    ) -> Report {
+        let effects = self.reconciler.rest(hands.object(), context);
+        let mut setbacks = Setbacks::default();
+        hands.carry_out(&effects, context, &mut setbacks).await;
+        let failure = setbacks.failure();
+        let message = match &failure {
+            None => how_to_go_on.to_owned(),
+            Some(failure) => format!("{}; {how_to_go_on}", failure.message),
+        };
+        let status = status::paused(&hands.status(), hands.generation(), &message, now);
+        let manager = format!("{}/pause", self.manager);
+        let written = hands.write_status(&manager, &status).await;
+        match failure.or_else(|| written.err()) {
+            None => self.concluded(hands, Verdict::AwaitChange),
+            Some(failure) => self.fail(hands, failure),
         }
     }
 

@@ -97,7 +97,7 @@ impl<'a, R: Reconciler> Hands<'a, R> {
         status_of(self.object())
     }
 
-    fn object(&self) -> &R::Object {
+    pub(super) fn object(&self) -> &'a R::Object {
         &self.cached.value.0
     }
 
@@ -122,18 +122,7 @@ impl<'a, R: Reconciler> Hands<'a, R> {
                 }
             }
         }
-        for effect in &plan.effects {
-            if !setbacks.allow(self.engine.reconciler.needs(effect)) {
-                setbacks.not_done();
-                continue;
-            }
-            self.writes += usize::from(self.engine.reconciler.leaves_a_mark(effect));
-            let reconciler = &self.engine.reconciler;
-            let performed = reconciler.perform(self.object(), effect, context).await;
-            if let Err(failure) = performed {
-                setbacks.failed(failure);
-            }
-        }
+        self.carry_out(&plan.effects, context, &mut setbacks).await;
         let kept = match &plan.prune {
             Prune::UnlistedBut(kept) => kept.as_slice(),
             Prune::Unlisted | Prune::Keep => &[],
@@ -145,6 +134,27 @@ impl<'a, R: Reconciler> Hands<'a, R> {
             setbacks.failed(failure);
         }
         setbacks
+    }
+
+    /// Carries effects out, in order, as far as what they need went well.
+    pub(super) async fn carry_out(
+        &mut self,
+        effects: &[R::Effect],
+        context: &Context,
+        setbacks: &mut Setbacks,
+    ) {
+        let reconciler = &self.engine.reconciler;
+        for effect in effects {
+            if !setbacks.allow(reconciler.needs(effect)) {
+                setbacks.not_done();
+                continue;
+            }
+            self.writes += usize::from(reconciler.leaves_a_mark(effect));
+            let performed = reconciler.perform(self.object(), effect, context).await;
+            if let Err(failure) = performed {
+                setbacks.failed(failure);
+            }
+        }
     }
 
     fn is_itself(&self, manifest: &Manifest) -> bool {

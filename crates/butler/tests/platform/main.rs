@@ -16,6 +16,8 @@ mod laws;
 #[cfg(test)]
 mod neighbours;
 #[cfg(test)]
+mod pauses;
+#[cfg(test)]
 mod replacement;
 #[cfg(test)]
 mod scaling;

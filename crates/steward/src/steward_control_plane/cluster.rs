@@ -20,8 +20,8 @@ use serde_json::Value;
 /// What a control plane needs to know of its Cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClusterFacts {
-    /// Whether all that belongs to it is to be left alone.
-    pub paused: bool,
+    /// How to go on, if all that belongs to it is to be left alone.
+    pub paused: Option<String>,
     /// Its networks.
     pub network: ClusterNetwork,
     /// Its infrastructure, if it has any.
@@ -36,10 +36,12 @@ impl Projection for ClusterFacts {
     }
 
     fn project(object: Value) -> Result<Self, serde_json::Error> {
-        let spec = serde_json::from_value::<Cluster>(object)?.spec;
+        let cluster = serde_json::from_value::<Cluster>(object)?;
+        let paused = cluster.how_to_go_on();
+        let spec = cluster.spec;
         let infrastructure = spec.infrastructure_ref;
         Ok(Self {
-            paused: spec.paused == Some(true),
+            paused,
             network: spec.cluster_network,
             infrastructure: infrastructure.filter(|reference| !reference.name.is_empty()),
         })
@@ -101,6 +103,5 @@ pub(super) fn paused(control_plane: &StewardControlPlane, caches: &Caches) -> Op
     }
     let key = cluster_of(control_plane)?;
     let cluster = caches.store::<ClusterFacts>().get(&key)?;
-    let message = || format!("set spec.paused of the Cluster {key} to false to go on");
-    cluster.value.paused.then(message)
+    cluster.value.paused.clone()
 }
