@@ -46,8 +46,9 @@ pub(crate) struct Surroundings {
     pub(crate) team: Option<Team>,
     /// Where machines come from, already chosen.
     pub(crate) provider: ProviderConfig,
-    /// The image of the operating system, as the provider names it, where an `ImageSync` has brought one there.
-    pub(crate) image: Option<String>,
+    /// Images that an `ImageSync` brings, as the provider names them, by the field with the template of the machines that boot from
+    /// them; `None` where one is on its way. Until it is there, nobody makes these machines.
+    pub(crate) images: BTreeMap<String, Option<String>>,
     /// Address of the Ingress controller or Gateway before hosted control planes, where the platform has chosen one.
     pub(crate) exposure_address: Option<String>,
     /// Where the load balancer before a standalone control plane is, once it is made.

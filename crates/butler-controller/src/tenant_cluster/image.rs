@@ -1,5 +1,8 @@
-//! The image of the operating system that machines boot from, where an image factory makes it: brought to the provider by an
-//! `ImageSync` of the cluster's own. The image itself stays at the provider, and clusters share it there.
+//! Images of the operating system that machines boot from, where an image factory makes them: each is brought to the provider by
+//! an `ImageSync` of the cluster's own, one for all machines that ask for the same. The image itself stays at the provider, and
+//! clusters share it there.
+//!
+//! Pure. What machines leave unsaid about their image is as for `spec.workers`, if they run the same system.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +14,7 @@ use butler_api::{
             ImageSyncStatus, TransferMode,
         },
         provider_config::{Provider, ProviderConfig},
-        tenant_cluster::{OperatingSystem, OperatingSystemType, TenantCluster},
+        tenant_cluster::{ControlPlaneMode, OperatingSystem, OperatingSystemType, TenantCluster},
     },
     conditions::{reasons, types},
     keys::labels,
@@ -22,7 +25,11 @@ use butler_runtime::object::Manifest;
 use kube::ResourceExt;
 use sha2::{Digest as _, Sha256};
 
-use super::{addresses::hex, observe::ImageSight, why::Waiting};
+use super::{
+    addresses::hex,
+    observe::ImageSight,
+    why::{Turn, Waiting},
+};
 
 /// Rocky Linux of clusters that name no version.
 const USUAL_ROCKY: &str = "9.5";
@@ -32,98 +39,252 @@ const LABEL_LENGTH: usize = 63;
 /// How many bytes of a hash are in a name that is too long.
 const HASH_BYTES: usize = 4;
 
-/// What becomes of the image.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) enum Decision {
-    /// No image is brought: the provider has one, or needs none.
-    NotRequired,
-    /// It is asked for.
-    Wanted {
-        /// The wish.
-        manifest: Box<Manifest>,
-        /// The image as the provider names it, once it is there.
-        image: Option<String>,
-        /// What is waited for.
-        waiting: Option<Waiting>,
-    },
-    /// It cannot be asked for.
-    Refused(Waiting),
+/// Machines that are made alike.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Machines {
+    /// The field with their template.
+    field: String,
+    /// Their pool; `None` for those of a control plane.
+    pool: Option<String>,
+    os: OperatingSystem,
+    talos_version: Option<String>,
 }
 
-/// Decides what image the workers of a cluster need beside what their provider has.
+/// An image as a factory knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Request {
+    schematic: String,
+    version: String,
+}
+
+/// An image that is asked for.
+#[derive(Clone, Debug, PartialEq)]
+struct Wanted {
+    /// Who boots from it.
+    by: Vec<Machines>,
+    /// The wish.
+    manifest: Manifest,
+    /// The image as the provider names it, once it is there.
+    image: Option<String>,
+    /// What is waited for.
+    waiting: Option<Waiting>,
+}
+
+/// The images that are brought to the provider for a cluster; none, if the provider has what is needed.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Images {
+    wanted: Vec<Wanted>,
+}
+
+impl Images {
+    /// Whether no image has to be brought.
+    pub(super) fn is_empty(&self) -> bool {
+        self.wanted.is_empty()
+    }
+
+    /// Whether all of them are there.
+    pub(super) fn are_there(&self) -> bool {
+        self.wanted.iter().all(|wanted| wanted.image.is_some())
+    }
+
+    /// Whether the machines of a pool wait for their image; `None` means those of the control plane.
+    pub(super) fn are_awaited_by(&self, pool: Option<&str>) -> bool {
+        let awaited = self.wanted.iter().filter(|wanted| wanted.image.is_none());
+        let mut machines = awaited.flat_map(|wanted| &wanted.by);
+        machines.any(|machines| machines.pool.as_deref() == pool)
+    }
+
+    /// The images by the field with the template of the machines that boot from them; `None` where one is on its way.
+    pub(super) fn by_field(&self) -> BTreeMap<String, Option<String>> {
+        let wanted = self.wanted.iter();
+        let found = wanted.flat_map(|wanted| {
+            let by = wanted.by.iter();
+            by.map(|machines| (machines.field.clone(), wanted.image.clone()))
+        });
+        found.collect()
+    }
+
+    /// The wishes; that of the workers first, if there is one.
+    pub(super) fn manifests(&self) -> impl Iterator<Item = &Manifest> {
+        self.wanted.iter().map(|wanted| &wanted.manifest)
+    }
+
+    /// What is waited for, all of it in one sentence.
+    pub(super) fn waiting(&self) -> Option<Waiting> {
+        let waits = self.wanted.iter();
+        let waits: Vec<_> = waits.filter_map(|wanted| wanted.waiting.as_ref()).collect();
+        let mut worst = waits.iter().filter(|waiting| waiting.turn == Turn::Person);
+        let told = worst.next().or_else(|| waits.first())?;
+        let words: Vec<_> = waits.iter().map(|waiting| waiting.why.as_str()).collect();
+        Some(Waiting {
+            why: words.join(", "),
+            ..(*told).clone()
+        })
+    }
+}
+
+/// Decides what images the machines of a cluster need beside what their provider has, or says why one cannot be asked for.
 pub(super) fn plan(
     cluster: &TenantCluster,
     config: Option<&ButlerConfig>,
     provider: &ProviderConfig,
     found: &BTreeMap<String, ImageSight>,
-) -> Decision {
+) -> Result<Images, Box<Waiting>> {
     if provider.spec.provider == Provider::Local {
-        return Decision::NotRequired;
+        return Ok(Images::default());
     }
-    let workers = pools(&cluster.spec).into_iter().next().unwrap_or_default();
-    let os = workers.os.unwrap_or_default();
     let factory = config.and_then(|config| config.spec.image_factory.as_ref());
-    let Some(schematic) = schematic(&os, factory) else {
-        return Decision::NotRequired;
-    };
-    let Some(factory) = factory else {
-        let why = "spec.workers.machineTemplate.os.schematicID: the platform has no image factory";
-        return refused(why, "set spec.imageFactory of the ButlerConfig");
-    };
-    if !factory.auto_sync {
-        return Decision::NotRequired;
+    let all = machines(cluster);
+    let workers = all.first().cloned().unwrap_or_default();
+    let mut requests: Vec<(Request, Vec<Machines>)> = Vec::new();
+    for machines in all {
+        let Some(request) = asked(&machines, &workers, factory)? else {
+            continue;
+        };
+        match requests.iter_mut().find(|(known, _)| *known == request) {
+            Some((_, by)) => by.push(machines),
+            None => requests.push((request, vec![machines])),
+        }
     }
-    let Some(version) = version(&os, workers.talos_version.as_deref()) else {
-        let why =
-            "spec.workers.machineTemplate.os.version: an image of a schematic needs a version";
-        return refused(why, "name the version of the operating system");
-    };
-    let sync = sync(cluster, provider, &schematic, &version);
-    let name = sync.name_any();
-    let found = found.get(&name).map(|found| &found.status);
-    Decision::Wanted {
-        manifest: Box::new(Manifest::of(&sync)),
-        image: found.and_then(|found| {
-            let ready = found.phase == Some(ImageSyncPhase::Ready);
-            found.provider_image_ref.clone().filter(|_| ready)
-        }),
-        waiting: waiting(&name, found),
-    }
+    let names = names(cluster, requests.iter().map(|(request, _)| request));
+    let wanted = names.into_iter().zip(requests);
+    let wanted = wanted.map(|(name, (request, by))| {
+        let status = found.get(&name).map(|found| &found.status);
+        Wanted {
+            by,
+            manifest: Manifest::of(&sync(cluster, provider, &name, &request)),
+            image: status.and_then(image),
+            waiting: waiting(&name, status),
+        }
+    });
+    Ok(Images {
+        wanted: wanted.collect(),
+    })
 }
 
-/// What the image of workers with this system is made by, if a factory makes it. An image that is named needs no factory, unless
-/// one is asked for as well.
-pub(super) fn schematic(
+/// All machines of a cluster by their templates, those of `spec.workers` first.
+fn machines(cluster: &TenantCluster) -> Vec<Machines> {
+    let pools = pools(&cluster.spec).into_iter();
+    let mut found: Vec<_> = pools
+        .map(|pool| Machines {
+            field: format!("{}.machineTemplate", pool.field),
+            pool: Some(pool.name),
+            os: pool.os.unwrap_or_default(),
+            talos_version: pool.talos_version,
+        })
+        .collect();
+    let control_plane = cluster.spec.control_plane.as_ref();
+    let own = control_plane.filter(|wish| wish.mode == ControlPlaneMode::Standalone);
+    found.extend(own.map(|wish| {
+        let template = wish.machine_template.as_ref();
+        Machines {
+            field: "spec.controlPlane.machineTemplate".to_owned(),
+            os: template
+                .and_then(|template| template.os.clone())
+                .unwrap_or_default(),
+            ..Machines::default()
+        }
+    }));
+    found
+}
+
+/// The image that machines ask a factory for, if they do.
+fn asked(
+    machines: &Machines,
+    workers: &Machines,
+    factory: Option<&ImageFactory>,
+) -> Result<Option<Request>, Box<Waiting>> {
+    let Some(schematic) = schematic(&machines.os, &workers.os, factory) else {
+        return Ok(None);
+    };
+    let field = &machines.field;
+    let Some(factory) = factory else {
+        let why = format!("{field}.os.schematicID: the platform has no image factory");
+        let waiting = refused(why, "set spec.imageFactory of the ButlerConfig");
+        return Err(Box::new(waiting));
+    };
+    if !factory.auto_sync {
+        return Ok(None);
+    }
+    let Some(version) = version(machines, workers) else {
+        let why = format!("{field}.os.version: an image of a schematic needs a version");
+        let waiting = refused(why, "name the version of the operating system");
+        return Err(Box::new(waiting));
+    };
+    Ok(Some(Request { schematic, version }))
+}
+
+/// The system that machines run.
+fn type_of(os: &OperatingSystem) -> OperatingSystemType {
+    os.os_type.unwrap_or(OperatingSystemType::Rocky)
+}
+
+/// The version that is written, if one is.
+fn stated(os: &OperatingSystem) -> Option<String> {
+    os.version.clone().filter(|version| !version.is_empty())
+}
+
+/// What an image is made by, if a factory makes it. An image that is named needs no factory, unless one is asked for as well; nor
+/// do machines that leave all of it to workers whose image is named.
+fn schematic(
+    os: &OperatingSystem,
     workers: &OperatingSystem,
     factory: Option<&ImageFactory>,
 ) -> Option<String> {
+    if os.schematic_id.is_some() || os.image_ref.is_some() {
+        return os.schematic_id.clone();
+    }
     let usual = factory.and_then(|factory| factory.default_schematic_id.clone());
-    let usual = usual.filter(|_| workers.image_ref.is_none());
+    if type_of(os) != type_of(workers) {
+        return usual;
+    }
+    let usual = usual.filter(|_| workers.image_ref.is_none() || stated(os).is_some());
     workers.schematic_id.clone().or(usual)
 }
 
-fn refused(why: &str, what_to_do: &str) -> Decision {
+fn refused(why: String, what_to_do: &str) -> Waiting {
     let waiting = Waiting::new(types::IMAGE_READY, reasons::VALIDATION_FAILED, why);
-    Decision::Refused(waiting.advise(what_to_do).needs_somebody())
+    waiting.advise(what_to_do).needs_somebody()
 }
 
 /// The version of a system; `None` if it has no usual one.
-pub(super) fn version(os: &OperatingSystem, talos: Option<&str>) -> Option<String> {
-    let stated = os.version.clone().filter(|version| !version.is_empty());
-    let usual = || match os.os_type {
-        None | Some(OperatingSystemType::Rocky) => Some(USUAL_ROCKY.to_owned()),
-        Some(OperatingSystemType::Talos) => talos.map(str::to_owned),
-        Some(
-            OperatingSystemType::Flatcar
-            | OperatingSystemType::Kairos
-            | OperatingSystemType::Bottlerocket,
-        ) => None,
+fn version(machines: &Machines, workers: &Machines) -> Option<String> {
+    let system = type_of(&machines.os);
+    let workers = Some(workers).filter(|workers| type_of(&workers.os) == system);
+    let talos = || {
+        let own = machines.talos_version.clone();
+        own.or_else(|| workers?.talos_version.clone())
     };
-    stated.or_else(usual)
+    let usual = || match system {
+        OperatingSystemType::Rocky => Some(USUAL_ROCKY.to_owned()),
+        OperatingSystemType::Talos => talos(),
+        OperatingSystemType::Flatcar
+        | OperatingSystemType::Kairos
+        | OperatingSystemType::Bottlerocket => None,
+    };
+    stated(&machines.os)
+        .or_else(|| workers.and_then(|workers| stated(&workers.os)))
+        .or_else(usual)
 }
 
-/// Name of the `ImageSync` of a cluster.
-pub(super) fn name(cluster: &TenantCluster, schematic: &str, version: &str) -> String {
+/// Names of the `ImageSyncs` of a cluster. Where what is in a name does not tell two images apart, a hash does.
+fn names<'a>(
+    cluster: &TenantCluster,
+    requests: impl Iterator<Item = &'a Request> + Clone,
+) -> Vec<String> {
+    let plain = requests.clone().map(|request| name(cluster, request));
+    let plain: Vec<_> = plain.collect();
+    let named = plain.iter().zip(requests);
+    let named = named.map(|(name, Request { schematic, version })| {
+        if plain.iter().filter(|other| *other == name).count() == 1 {
+            return name.clone();
+        }
+        with_hash(name, &format!("{schematic} {version}"))
+    });
+    named.collect()
+}
+
+fn name(cluster: &TenantCluster, Request { schematic, version }: &Request) -> String {
     let schematic: String = schematic.chars().take(8).collect();
     let version = version.strip_prefix('v').unwrap_or(version);
     let name = format!("{}-{schematic}-{version}", cluster.name_any());
@@ -132,7 +293,12 @@ pub(super) fn name(cluster: &TenantCluster, schematic: &str, version: &str) -> S
         return name.trim_end_matches('-').to_owned();
     }
     // What is cut off tells schematics and versions apart.
-    let hash = hex(&Sha256::digest(name.as_bytes())[..HASH_BYTES]);
+    with_hash(&name, &name)
+}
+
+/// A name that ends with the hash of something.
+fn with_hash(name: &str, of: &str) -> String {
+    let hash = hex(&Sha256::digest(of.as_bytes())[..HASH_BYTES]);
     let kept: String = name.chars().take(LABEL_LENGTH - 1 - hash.len()).collect();
     format!("{kept}-{hash}")
 }
@@ -140,13 +306,13 @@ pub(super) fn name(cluster: &TenantCluster, schematic: &str, version: &str) -> S
 fn sync(
     cluster: &TenantCluster,
     provider: &ProviderConfig,
-    schematic: &str,
-    version: &str,
+    name: &str,
+    Request { schematic, version }: &Request,
 ) -> ImageSync {
     let spec = ImageSyncSpec {
         factory_ref: ImageFactoryReference {
-            schematic_id: schematic.to_owned(),
-            version: version.to_owned(),
+            schematic_id: schematic.clone(),
+            version: version.clone(),
             arch: Architecture::default(),
             platform: None,
         },
@@ -158,7 +324,7 @@ fn sync(
         transfer_mode: TransferMode::default(),
         display_name: None,
     };
-    let mut sync = ImageSync::new(&name(cluster, schematic, version), spec);
+    let mut sync = ImageSync::new(name, spec);
     sync.metadata.namespace = cluster.namespace();
     let cut = |text: &str| text.chars().take(LABEL_LENGTH).collect::<String>();
     let found = [
@@ -177,6 +343,12 @@ fn sync(
     sync
 }
 
+/// The image as the provider names it, once it is there.
+fn image(found: &ImageSyncStatus) -> Option<String> {
+    let is_ready = found.phase == Some(ImageSyncPhase::Ready);
+    found.provider_image_ref.clone().filter(|_| is_ready)
+}
+
 fn waiting(name: &str, found: Option<&ImageSyncStatus>) -> Option<Waiting> {
     let said = |reason: &str, why: String| Waiting::new(types::IMAGE_READY, reason, why);
     let Some(found) = found else {
@@ -184,7 +356,12 @@ fn waiting(name: &str, found: Option<&ImageSyncStatus>) -> Option<Waiting> {
         return Some(said(reasons::IMAGE_SYNC_PENDING, why));
     };
     match found.phase {
-        Some(ImageSyncPhase::Ready) => None,
+        Some(ImageSyncPhase::Ready) if image(found).is_some() => None,
+        Some(ImageSyncPhase::Ready) => {
+            let why =
+                format!("the ImageSync {name} does not say what the provider calls the image");
+            Some(said(reasons::IMAGE_SYNC_IN_PROGRESS, why))
+        }
         Some(ImageSyncPhase::Failed) => {
             let words = found.failure_message.as_deref();
             let words = words.unwrap_or("the image did not arrive");
@@ -209,22 +386,5 @@ fn waiting(name: &str, found: Option<&ImageSyncStatus>) -> Option<Waiting> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::tenant_cluster::blueprint::testing::plain_shop;
-
-    #[test]
-    fn a_name_that_is_too_long_still_tells_versions_apart() {
-        let mut cluster = plain_shop(&serde_json::json!({}));
-        assert_eq!(
-            name(&cluster, "376567988ad370", "v9.5"),
-            "shop-37656798-9-5"
-        );
-        cluster.metadata.name = Some("a".repeat(60));
-        let names = ["9.5", "9.6"].map(|version| name(&cluster, "376567988ad370", version));
-        assert_ne!(names[0], names[1]);
-        for name in names {
-            assert_eq!(name.len(), LABEL_LENGTH, "{name}");
-        }
-    }
-}
+#[path = "image_tests.rs"]
+mod tests;

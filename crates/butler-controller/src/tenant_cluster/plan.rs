@@ -20,7 +20,8 @@ use kube::ResourceExt;
 use super::{
     Effect, addons, addresses,
     blueprint::{self, Blueprint, ControlPlane, Infrastructure, Surroundings},
-    build, credentials, end, image,
+    build, credentials, end,
+    image::{self, Images},
     judge::{self, Refusal},
     kept, mode,
     observe::World,
@@ -145,13 +146,15 @@ fn draft(cluster: &TenantCluster, world: &World, now: Timestamp) -> Draft {
     if namespace.is_some_and(|found| found.owner != cluster.uid() || found.deleted_at.is_some()) {
         return Draft::nothing(cluster, world, waits);
     }
-    let image = image::plan(cluster, world.config.as_ref(), provider, &world.images);
-    if let image::Decision::Refused(waiting) = image {
-        waits.push(waiting);
-        return Draft::nothing(cluster, world, waits);
-    }
+    let images = match image::plan(cluster, world.config.as_ref(), provider, &world.images) {
+        Ok(images) => images,
+        Err(waiting) => {
+            waits.push(*waiting);
+            return Draft::nothing(cluster, world, waits);
+        }
+    };
     let mut blueprint =
-        match blueprint::blueprint(cluster, &surroundings(cluster, world, provider, &image)) {
+        match blueprint::blueprint(cluster, &surroundings(cluster, world, provider, &images)) {
             Ok(blueprint) => blueprint,
             Err(findings) => {
                 waits.extend(findings.iter().map(unresolved));
@@ -164,7 +167,7 @@ fn draft(cluster: &TenantCluster, world: &World, now: Timestamp) -> Draft {
     }
     let decided = Decided {
         blueprint,
-        image,
+        images,
         waits,
         progress,
     };
@@ -185,7 +188,7 @@ fn surroundings(
     cluster: &TenantCluster,
     world: &World,
     provider: &ProviderConfig,
-    image: &image::Decision,
+    images: &Images,
 ) -> Surroundings {
     let balancer = world.related.balancer.as_ref();
     let endpoint = balancer.and_then(|balancer| balancer.endpoint.clone());
@@ -196,10 +199,7 @@ fn surroundings(
             .clone()
             .filter(|_| cluster.spec.team_ref.is_some()),
         provider: provider.clone(),
-        image: match image {
-            image::Decision::Wanted { image, .. } => image.clone(),
-            image::Decision::NotRequired | image::Decision::Refused(_) => None,
-        },
+        images: images.by_field(),
         exposure_address: world.exposure_address.clone(),
         endpoint: endpoint.map(|host| ControlPlaneEndpoint {
             host,
@@ -212,7 +212,7 @@ fn surroundings(
 /// What is decided before objects are made.
 struct Decided {
     blueprint: Blueprint,
-    image: image::Decision,
+    images: Images,
     waits: Vec<Waiting>,
     progress: Progress,
 }
@@ -227,7 +227,7 @@ fn compose(
 ) -> Draft {
     let Decided {
         blueprint,
-        image,
+        images,
         mut waits,
         progress,
     } = decided;
@@ -252,24 +252,12 @@ fn compose(
     let mut apply = vec![build::namespace(blueprint)];
     apply.extend(build::access(blueprint));
     apply.extend(addresses.manifests);
-    let mut image_sync = None;
-    let mut has_image = true;
-    match image {
-        image::Decision::NotRequired | image::Decision::Refused(_) => {
-            let finding = Finding::new(true, reasons::NOT_REQUIRED, "");
-            holding.push((types::IMAGE_READY, finding));
-        }
-        image::Decision::Wanted {
-            manifest,
-            image,
-            waiting,
-        } => {
-            image_sync = Some(manifest.key.name.clone());
-            has_image = image.is_some();
-            waits.extend(waiting);
-            apply.push(*manifest);
-        }
+    if images.is_empty() {
+        let finding = Finding::new(true, reasons::NOT_REQUIRED, "");
+        holding.push((types::IMAGE_READY, finding));
     }
+    waits.extend(images.waiting());
+    apply.extend(images.manifests().cloned());
     apply.push(build::infrastructure(blueprint));
     let targets: Vec<_> = related
         .control_plane_addresses()
@@ -281,15 +269,14 @@ fn compose(
     apply.extend(build::load_balancer(blueprint, &targets));
     // A hosted control plane needs no machine, and so no image.
     let is_hosted = matches!(blueprint.control_plane, ControlPlane::Hosted(_));
-    if is_hosted || has_image {
+    if is_hosted || !images.are_awaited_by(None) {
         apply.extend(build::control_plane(blueprint));
         apply.extend(build::control_plane_health(blueprint));
     }
     apply.push(build::cluster(blueprint));
-    if has_image {
-        let pools = blueprint.pools.iter();
-        apply.extend(pools.flat_map(|pool| build::pool(blueprint, pool)));
-    }
+    let pools = blueprint.pools.iter();
+    let pools = pools.filter(|pool| !images.are_awaited_by(Some(&pool.name)));
+    apply.extend(pools.flat_map(|pool| build::pool(blueprint, pool)));
 
     let mut effects = addresses.effects;
     match credentials::plan(&world.credentials) {
@@ -306,7 +293,7 @@ fn compose(
     Draft {
         apply,
         // What waits for its image is not there to be listed, but must not go either.
-        prune: if has_image {
+        prune: if images.are_there() {
             Prune::UnlistedBut(kept::kept(cluster, world))
         } else {
             Prune::Keep
@@ -319,7 +306,10 @@ fn compose(
             is_begun: true,
             uses: Some(Uses {
                 provider: ObjectKey::of(provider),
-                image_sync,
+                image_sync: images
+                    .manifests()
+                    .next()
+                    .map(|found| found.key.name.clone()),
                 allocation,
             }),
             scaling: rolling::scaling(blueprint, related),

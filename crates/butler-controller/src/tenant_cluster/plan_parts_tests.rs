@@ -1,4 +1,4 @@
-//! What a tenant cluster needs beside its own objects: an image, addresses, credentials, room within limits, a load balancer.
+//! What a tenant cluster needs beside its own objects: addresses, credentials, room within limits, a load balancer.
 
 use butler_api::butler::{ip_allocation::IPAllocation, tenant_cluster::TenantClusterPhase};
 use pretty_assertions::assert_eq;
@@ -12,9 +12,8 @@ use crate::{
     cluster_api::MachineFacts,
     tenant_cluster::{
         growth::Demand,
-        observe::ImageSight,
         related::Related,
-        scene::{begun, condition, config, lines, node, provider, ready, shop, world},
+        scene::{begun, condition, lines, node, provider, ready, shop, world},
     },
     testing::at,
 };
@@ -109,41 +108,6 @@ fn nothing_is_made_where_nobody_can_log_in_and_what_is_made_works_on() {
     );
     world.related = begun();
     assert!(!plan(&plain(), &world, at(1)).apply.is_empty());
-}
-
-const IMAGE: &str = "5f1c2d3e-0a1b-4c5d-8e6f-7a8b9c0d1e2f";
-
-#[test]
-fn machines_wait_for_their_image_and_the_control_plane_does_not() {
-    let mut world = on_nutanix();
-    world.credentials.version = Some("7".to_owned());
-    let factory = json!({ "imageFactory": {
-        "url": "https://factory.example.com", "defaultSchematicID": "376567988ad370138ad8b2698212367b",
-    } });
-    world.config = Some(config(&factory));
-    let first = plan(&plain(), &world, at(1));
-    let kinds = |plan: &Plan<TenantClusterStatus, Effect>| {
-        let kinds: Vec<_> = plan
-            .apply
-            .iter()
-            .map(|manifest| manifest.kind.kind.clone())
-            .collect();
-        kinds.join(" ")
-    };
-    insta::assert_snapshot!(kinds(&first), @"Namespace ImageSync NutanixCluster StewardControlPlane Cluster");
-    assert_eq!(first.prune, Prune::Keep);
-    assert_eq!(
-        condition(&first, "ImageReady"),
-        "False ImageSyncPending: the ImageSync shop-37656798-9-5 is being made"
-    );
-    let mut arrived = ImageSight::default();
-    arrived.status.phase = Some(butler_api::butler::image_sync::ImageSyncPhase::Ready);
-    arrived.status.provider_image_ref = Some(IMAGE.to_owned());
-    world.images.insert("shop-37656798-9-5".to_owned(), arrived);
-    let second = plan(&plain(), &world, at(2));
-    insta::assert_snapshot!(kinds(&second), @"Namespace ImageSync NutanixCluster StewardControlPlane Cluster NutanixMachineTemplate KubeadmConfigTemplate MachineDeployment MachineHealthCheck");
-    let image = &applied(&second, "NutanixMachineTemplate")[0]["spec"]["template"]["spec"]["image"];
-    assert_eq!(image["uuid"], IMAGE);
 }
 
 #[test]

@@ -74,8 +74,8 @@ pub struct OperatingSystem {
     /// choose, as its machines share the host's system.
     #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]
     pub os_type: Option<OperatingSystemType>,
-    /// Version of the distribution, such as `9.5` for Rocky Linux. If absent, the newest that the platform knows for the
-    /// chosen distribution.
+    /// Version of the distribution, such as `9.5` for Rocky Linux. If absent, that of `workers` where they run the same
+    /// distribution, else the newest that the platform knows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
     /// Image to boot, in the provider's own naming. If absent, the image of the `ProviderConfig`, or the one that
@@ -83,7 +83,7 @@ pub struct OperatingSystem {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image_ref: Option<String>,
     /// Schematic of the image factory. When set, or when `ButlerConfig` has a default one, the image is fetched into the
-    /// provider before the first worker is made.
+    /// provider before the first of these machines is made. If absent, that of `workers` where they run the same distribution.
     #[serde(
         default,
         rename = "schematicID",

@@ -9,7 +9,7 @@ use butler_api::{
         },
         tenant_cluster::{
             ControlPlaneMode, HarvesterOverride, InfrastructureOverride, NutanixOverride,
-            OperatingSystem, OperatingSystemType,
+            OperatingSystem,
         },
     },
     reference::{NamespacedReference, SecretReference},
@@ -21,7 +21,6 @@ use super::{
     machines::Role,
     resolve::{Case, Refused},
 };
-use crate::tenant_cluster::image;
 
 pub(super) fn resolve(case: &mut Case<'_>) -> Option<Infrastructure> {
     let wish = override_of(case);
@@ -226,24 +225,15 @@ pub(super) fn image_of(
         }
         return Ok(None);
     }
-    if own.is_none()
-        && let Some(field) = other_image(case, os)
-    {
-        case.not_yet(format!(
-            "{}.os.{field}: in this version an image factory makes one image for all machines of a cluster, that of \
-             spec.workers; leave it out, or name an image in os.imageRef",
-            role.field()
-        ));
-        return Err(Refused);
-    }
     let spec = &case.surroundings.provider.spec;
+    let brought = case.surroundings.images.get(&role.field());
     let found = own
-        .or_else(|| case.surroundings.image.clone())
+        .or_else(|| brought.cloned().flatten())
         .or(of_cluster)
         .or_else(|| of_provider(spec));
     let found = found.filter(|image| !image.is_empty());
     let is_needed = spec.cluster_api_provider != ClusterApiProvider::Butler;
-    if found.is_none() && is_needed && !is_on_its_way(case) {
+    if found.is_none() && is_needed && brought.is_none() {
         let (section, field) = match spec.cluster_api_provider {
             ClusterApiProvider::Capx => ("nutanix", "imageUUID"),
             _ => ("harvester", "imageName"),
@@ -255,42 +245,6 @@ pub(super) fn image_of(
         return Err(Refused);
     }
     Ok(found)
-}
-
-/// Whether an `ImageSync` will bring an image: the one of `workers`, for all machines that name none. Until it has, nobody makes
-/// machines.
-fn is_on_its_way(case: &Case<'_>) -> bool {
-    let factory = case.config.image_factory.as_ref();
-    schematic(case).is_some() && factory.is_some_and(|factory| factory.auto_sync)
-}
-
-/// What the image of `workers` is made by, if a factory makes it.
-fn schematic(case: &Case<'_>) -> Option<String> {
-    image::schematic(&of_workers(case), case.config.image_factory.as_ref())
-}
-
-fn of_workers(case: &Case<'_>) -> OperatingSystem {
-    let workers = case.reading.pools.first();
-    let workers = workers.and_then(|workers| workers.os.clone());
-    workers.unwrap_or_default()
-}
-
-/// The field by which a machine asks a factory for another image than that of `workers`, which it would boot silently.
-fn other_image(case: &Case<'_>, os: Option<&OperatingSystem>) -> Option<&'static str> {
-    let (os, workers) = (os?, of_workers(case));
-    let schematic = schematic(case);
-    if os.schematic_id.is_some() && os.schematic_id != schematic {
-        return Some("schematicID");
-    }
-    if !is_on_its_way(case) {
-        return None;
-    }
-    let type_of = |os: &OperatingSystem| os.os_type.unwrap_or(OperatingSystemType::Rocky);
-    if type_of(os) != type_of(&workers) {
-        return Some("type");
-    }
-    let version_of = |os: &OperatingSystem| image::version(os, None);
-    (os.version.is_some() && version_of(os) != version_of(&workers)).then_some("version")
 }
 
 fn override_image(wish: &InfrastructureOverride) -> Option<String> {

@@ -1,5 +1,7 @@
 //! Clusters and surroundings for tests, and what has a say about them.
 
+use std::collections::BTreeMap;
+
 use butler_api::{
     butler::{provider_config::ProviderConfig, tenant_cluster::TenantCluster},
     keys::{groups, names},
@@ -46,7 +48,7 @@ pub(crate) fn on(provider: &Value) -> Surroundings {
         config: None,
         team: None,
         provider,
-        image: None,
+        images: BTreeMap::new(),
         exposure_address: None,
         endpoint: None,
         trust_bundle: None,

@@ -198,50 +198,49 @@ fn what_a_provider_lacks_is_said_and_nothing_is_guessed() {
 
 #[test]
 fn an_image_that_is_on_its_way_is_not_missing() {
-    let factory = json!({ "imageFactory": {
-        "url": "https://factory.example.com", "defaultSchematicID": "376567988ad370138ad8b2698212367b",
-    } });
-    let mut surroundings = with_config(on_harvester(), &factory);
+    let mut surroundings = on_harvester();
     let place = surroundings.provider.spec.harvester.as_mut().unwrap();
     place.image_name = None;
     let plain = plain_shop(&json!({}));
-    assert_eq!(drawn(&plain, &surroundings).pools[0].machine.image, None);
-    surroundings.image = Some("images/shop".to_owned());
-    let image = drawn(&plain, &surroundings).pools[0].machine.image.clone();
-    assert_eq!(image.as_deref(), Some("images/shop"));
+    let mut images = |image: Option<&str>| {
+        let field = "spec.workers.machineTemplate".to_owned();
+        surroundings.images = [(field, image.map(str::to_owned))].into();
+        drawn(&plain, &surroundings).pools[0].machine.image.clone()
+    };
+    assert_eq!(images(None), None);
+    assert_eq!(images(Some("images/shop")).as_deref(), Some("images/shop"));
 }
 
 #[test]
-fn a_pool_that_asks_the_factory_for_another_image_is_told_and_does_not_boot_that_of_the_workers() {
-    let factory = json!({ "imageFactory": {
-        "url": "https://factory.example.com", "defaultSchematicID": "376567988ad370138ad8b2698212367b",
-    } });
-    let surroundings = with_config(on_harvester(), &factory);
-    let with_pool = |os: Value| {
-        let pool = json!({ "name": "graphics", "replicas": 1, "machineTemplate": { "os": os } });
-        plain_shop(&json!({ "nodePools": [pool] }))
-    };
-    let field = |os| {
-        let refusal = refusal(&with_pool(os), &surroundings);
-        refusal.split(": ").nth(1).unwrap().to_owned()
-    };
-    let place = "spec.nodePools[0].machineTemplate.os";
+fn each_pool_boots_the_image_that_was_brought_for_it_unless_it_names_one() {
+    let mut surroundings = on_harvester();
+    let image = |field: &str, image: &str| (field.to_owned(), Some(image.to_owned()));
+    surroundings.images = [
+        image("spec.workers.machineTemplate", "images/plain"),
+        image("spec.nodePools[0].machineTemplate", "images/graphics"),
+        image("spec.nodePools[1].machineTemplate", "images/unused"),
+    ]
+    .into();
+    let own = json!({ "os": { "imageRef": "images/own" } });
+    let shop = plain_shop(&json!({ "nodePools": [
+        { "name": "graphics", "replicas": 1 },
+        { "name": "own", "replicas": 1, "machineTemplate": own },
+        { "name": "other", "replicas": 1 },
+    ] }));
+    let pools = drawn(&shop, &surroundings).pools;
+    let images: Vec<_> = pools
+        .iter()
+        .map(|pool| pool.machine.image.as_deref().unwrap())
+        .collect();
     assert_eq!(
+        images,
         [
-            json!({ "schematicID": "ce4c980550dd2ab1b17bbf2b08801c7e" }),
-            json!({ "type": "kairos", "version": "3.5" }),
-            json!({ "version": "9.6" }),
+            "images/plain",
+            "images/graphics",
+            "images/own",
+            "images/rocky-9"
         ]
-        .map(field),
-        ["schematicID", "type", "version"].map(|field| format!("{place}.{field}"))
     );
-    assert_snapshot!(refusal(&with_pool(json!({ "version": "9.6" })), &surroundings), @"NotYetImplemented: spec.nodePools[0].machineTemplate.os.version: in this version an image factory makes one image for all machines of a cluster, that of spec.workers; leave it out, or name an image in os.imageRef");
-    for same in [
-        json!({ "version": "9.5", "type": "rocky" }),
-        json!({ "type": "kairos", "imageRef": "images/kairos" }),
-    ] {
-        drawn(&with_pool(same), &surroundings);
-    }
 }
 
 #[test]
