@@ -3,13 +3,14 @@
 use butler_api::{
     butler::{
         network_pool::NetworkPool,
+        provider_config::{ProviderConfig, ScopeType},
         tenant_cluster::{TenantCluster, TenantClusterPhase},
     },
     keys::{annotations, labels, names},
     normalize::{team::fold_email, tenant_cluster},
 };
 use butler_runtime::{
-    cache::Projection,
+    cache::{Caches, Projection, Whole},
     object::{Kind, ObjectKey},
 };
 use jiff::Timestamp;
@@ -135,6 +136,42 @@ impl Projection for TenantClusterFacts {
 
     fn project(object: Value) -> Result<Self, serde_json::Error> {
         Ok(Self::of(&serde_json::from_value(object)?))
+    }
+}
+
+/// A provider that may be taken where nobody names one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProviderCandidate {
+    /// Its name.
+    pub name: String,
+    /// The team that it is for alone, if it is.
+    pub team: Option<String>,
+    /// Whether it is being deleted.
+    pub deleting: bool,
+}
+
+impl ProviderCandidate {
+    /// What is known of a provider.
+    pub(crate) fn of(provider: &ProviderConfig) -> Self {
+        let scope = provider.spec.scope.as_ref();
+        let scope = scope.filter(|scope| scope.kind == ScopeType::Team);
+        Self {
+            name: provider.name_any(),
+            team: scope.map(|scope| {
+                let team = scope.team_ref.as_ref();
+                team.map(|team| team.name.clone()).unwrap_or_default()
+            }),
+            deleting: provider.metadata.deletion_timestamp.is_some(),
+        }
+    }
+
+    /// The providers in the namespace of the platform.
+    pub(crate) fn all(caches: &Caches) -> Vec<Self> {
+        let providers = caches.store::<Whole<ProviderConfig>>().list();
+        let providers = providers.iter().map(|provider| &provider.value.0);
+        let own = providers
+            .filter(|provider| provider.namespace().as_deref() == Some(names::SYSTEM_NAMESPACE));
+        own.map(Self::of).collect()
     }
 }
 

@@ -47,7 +47,8 @@ pub struct ButlerConfigSpec {
     /// Which implementation hosts the control planes of tenant clusters.
     #[serde(default)]
     pub control_plane_provider: ControlPlaneProvider,
-    /// `ProviderConfig`, in butler-system, of clusters that name none. Without it the one named `default` is used.
+    /// `ProviderConfig`, in butler-system, of clusters that name none. Without it the one named `default` is used,
+    /// else the first by name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default_provider_config_ref: Option<LocalReference>,
     /// How the API servers of tenant clusters are reached from outside the management cluster.

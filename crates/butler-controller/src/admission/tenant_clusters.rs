@@ -14,14 +14,14 @@ use butler_runtime::{
     cache::{Cacheable, Caches, Whole},
     object::ObjectKey,
 };
-use kube::{Api, Client};
+use kube::{Api, Client, api::ListParams};
 use serde::de::DeserializeOwned;
 
 use crate::{
-    projections::TenantClusterFacts,
+    projections::{ProviderCandidate, TenantClusterFacts},
     tenant_rules::{
-        Breach, Case, deletion, false_creator, forbidden_changes, new_breaches, pools_of,
-        provider_of, team_of,
+        Breach, Case, Chooser, Voices, choice_of, deletion, false_creator, forbidden_changes,
+        new_breaches, pools_of, team_of,
     },
 };
 
@@ -37,6 +37,7 @@ pub(super) struct TenantClusterRules {
 struct Surroundings {
     config: Option<ButlerConfig>,
     team: Option<Team>,
+    candidates: Vec<ProviderCandidate>,
     provider: Option<ProviderConfig>,
     pools: Vec<NetworkPool>,
     others: Vec<TenantClusterFacts>,
@@ -63,7 +64,19 @@ impl TenantClusterRules {
         if team.is_none() && cluster.spec.team_ref.is_some() {
             team = read(Api::all(self.client.clone()), &team_key, "spec.teamRef").await?;
         }
-        let provider_key = provider_of(cluster, team.as_ref(), config.as_ref());
+        let mut candidates = ProviderCandidate::all(&self.caches);
+        let chosen = |candidates: &[ProviderCandidate]| {
+            let voices = Voices {
+                config: config.as_ref(),
+                team: team.as_ref(),
+                candidates,
+            };
+            choice_of(cluster, &voices)
+        };
+        if chosen(&candidates).by == Chooser::Nobody {
+            candidates = self.listed().await?;
+        }
+        let provider_key = chosen(&candidates).key;
         let mut provider = self.cached::<ProviderConfig>(&provider_key);
         if provider.is_none() {
             let namespace = provider_key.namespace.as_deref().unwrap_or_default();
@@ -79,8 +92,22 @@ impl TenantClusterRules {
             others: others.filter(|other| other.key != own).cloned().collect(),
             config,
             team,
+            candidates,
             provider,
         })
+    }
+
+    /// The providers that may be taken where nobody names one, when no cache knows any.
+    async fn listed(&self) -> Result<Vec<ProviderCandidate>, Denial> {
+        let api = Api::<ProviderConfig>::namespaced(self.client.clone(), names::SYSTEM_NAMESPACE);
+        let found = api.list(&ListParams::default()).await.map_err(|_| {
+            let field = "spec.providerConfigRef";
+            Denial::new(
+                field,
+                "the ProviderConfigs could not be looked up just now: try again",
+            )
+        })?;
+        Ok(found.iter().map(ProviderCandidate::of).collect())
     }
 
     fn cached<K: Cacheable + Clone>(&self, key: &ObjectKey) -> Option<K> {
@@ -143,6 +170,7 @@ fn judge(review: &Review<'_, TenantCluster>, surroundings: &Surroundings) -> Ver
         cluster: review.object,
         config: surroundings.config.as_ref(),
         team: surroundings.team.as_ref(),
+        candidates: &surroundings.candidates,
         provider: surroundings.provider.as_ref(),
         pools: &surroundings.pools,
         others: &surroundings.others,

@@ -59,11 +59,14 @@ impl Reconciler for ProviderConfigReconciler {
             };
             providers.keys_where(|provider| uses(&provider.value.0))
         });
-        sources.reads::<Metadata<Team>>(|team, providers| {
-            let belongs = |provider: &ProviderConfig| {
+        sources.reads::<Whole<Team>>(|team, providers| {
+            // The team that it is for, and teams whose clusters may run on it unasked.
+            let concerns = |provider: &ProviderConfig| {
                 observe::team(provider) == Some(team.facts.key.name.as_str())
             };
-            providers.keys_where(|provider| belongs(&provider.value.0))
+            providers.keys_where(|provider| {
+                concerns(&provider.value.0) || observe::may_be_default(&provider.facts.key)
+            })
         });
         sources.reads::<NetworkPoolFacts>(|pool, providers| {
             let uses =

@@ -22,7 +22,10 @@ use super::{
     credentials::{CredentialsShape, Shapes},
     key_in,
 };
-use crate::projections::{NetworkPoolFacts, TenantClusterFacts};
+use crate::{
+    projections::{NetworkPoolFacts, ProviderCandidate, TenantClusterFacts},
+    tenant_rules::{Choice, Chooser, Voices, usual},
+};
 
 /// The world around a provider.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -54,7 +57,7 @@ pub(super) async fn observe(
     context: &Context,
 ) -> Result<World, Failure> {
     let key = ObjectKey::of(provider);
-    let teams = context.cache::<Metadata<Team>>();
+    let teams = context.cache::<Whole<Team>>();
     let pool_cache = context.cache::<NetworkPoolFacts>();
     let mut world = World {
         credentials: credentials(provider, shapes, context).await?,
@@ -98,35 +101,59 @@ async fn credentials(
         .map(Some)
 }
 
-/// The clusters that run on a provider, by name or because it is the default.
+/// The clusters that run on a provider, by name or because nobody named another.
 pub(crate) fn users(caches: &Caches, provider: &ObjectKey) -> Vec<TenantClusterFacts> {
-    let default = default_provider(caches);
+    let usual = Usual::look(caches);
     let clusters = caches.store::<TenantClusterFacts>().list();
     let facts = clusters.iter().map(|cluster| &cluster.value);
-    facts
-        .filter(|cluster| cluster.provider.as_ref().unwrap_or(&default) == provider)
-        .cloned()
-        .collect()
+    let runs_here = |cluster: &&TenantClusterFacts| {
+        let Choice { key, by } = usual.choice(cluster);
+        // What is taken because it comes first counts once the cluster says so: nothing of it is made before.
+        key == *provider && by != Chooser::First
+    };
+    facts.filter(runs_here).cloned().collect()
 }
 
 /// The provider a cluster runs on.
 pub(crate) fn provider_of(caches: &Caches, cluster: &TenantClusterFacts) -> ObjectKey {
-    let named = cluster.provider.clone();
-    named.unwrap_or_else(|| default_provider(caches))
+    Usual::look(caches).choice(cluster).key
 }
 
-/// The provider of clusters that name none.
-fn default_provider(caches: &Caches) -> ObjectKey {
-    let config = caches
-        .store::<Whole<ButlerConfig>>()
-        .get(&ObjectKey::cluster(names::BUTLER_CONFIG));
-    let named = config
-        .as_ref()
-        .and_then(|config| config.value.0.spec.default_provider_config_ref.as_ref());
-    let name = named.map_or(names::DEFAULT_PROVIDER_CONFIG, |reference| {
-        reference.name.as_str()
-    });
-    ObjectKey::namespaced(names::SYSTEM_NAMESPACE, name)
+/// Who has a say where clusters name no provider.
+struct Usual<'a> {
+    config: Option<ButlerConfig>,
+    candidates: Vec<ProviderCandidate>,
+    caches: &'a Caches,
+}
+
+impl<'a> Usual<'a> {
+    fn look(caches: &'a Caches) -> Self {
+        let config = caches
+            .store::<Whole<ButlerConfig>>()
+            .get(&ObjectKey::cluster(names::BUTLER_CONFIG));
+        Self {
+            config: config.map(|config| config.value.0.clone()),
+            candidates: ProviderCandidate::all(caches),
+            caches,
+        }
+    }
+
+    fn choice(&self, cluster: &TenantClusterFacts) -> Choice {
+        if let Some(named) = &cluster.provider {
+            return Choice {
+                key: named.clone(),
+                by: Chooser::Cluster,
+            };
+        }
+        let team = ObjectKey::cluster(&cluster.team);
+        let team = self.caches.store::<Whole<Team>>().get(&team);
+        let voices = Voices {
+            config: self.config.as_ref(),
+            team: team.as_ref().map(|team| &team.value.0),
+            candidates: &self.candidates,
+        };
+        usual(&cluster.team, &voices)
+    }
 }
 
 /// Whether the platform's settings can make this provider the default.

@@ -11,7 +11,7 @@ use butler_api::{
     normalize::tenant_cluster::kubernetes_version,
     version::KubernetesVersion,
 };
-use butler_runtime::object::ObjectKey;
+use butler_runtime::{conditions::Finding, object::ObjectKey};
 
 use super::{
     blueprint::Blueprint,
@@ -39,16 +39,27 @@ pub(super) enum Refusal {
     Everything,
 }
 
-/// The rules that the cluster breaks, and what that means for it.
-pub(super) fn judged(cluster: &TenantCluster, world: &World) -> (Vec<Waiting>, Refusal) {
-    let breaches = tenant_rules::breaches(&tenant_rules::Case {
+fn case<'a>(cluster: &'a TenantCluster, world: &'a World) -> tenant_rules::Case<'a> {
+    tenant_rules::Case {
         cluster,
         config: world.config.as_ref(),
         team: world.team.as_ref(),
+        candidates: &world.candidates,
         provider: world.provider.as_ref(),
         pools: &world.pools,
         others: &world.others,
-    });
+    }
+}
+
+/// Which provider was taken, and why.
+pub(super) fn granted(cluster: &TenantCluster, world: &World) -> Finding {
+    let words = case(cluster, world).choice().words();
+    Finding::new(true, reasons::READY, words)
+}
+
+/// The rules that the cluster breaks, and what that means for it.
+pub(super) fn judged(cluster: &TenantCluster, world: &World) -> (Vec<Waiting>, Refusal) {
+    let breaches = tenant_rules::breaches(&case(cluster, world));
     let is_made = world.related.cluster.is_some();
     let mut refusal = Refusal::Nothing;
     let mut waits = Vec::new();

@@ -46,8 +46,8 @@ use super::{
 use crate::{
     cluster_api::{ClusterFacts, MachineFacts},
     ipam::infrastructure::ServiceAddresses,
-    projections::{Said, TenantClusterFacts},
-    tenant_rules,
+    projections::{ProviderCandidate, Said, TenantClusterFacts},
+    tenant_rules::{self, Voices},
 };
 
 /// The world around a tenant cluster.
@@ -57,6 +57,8 @@ pub struct World {
     pub config: Option<ButlerConfig>,
     /// The team that it names, if there is such a one.
     pub team: Option<Team>,
+    /// The providers that may be taken where nobody names one.
+    pub candidates: Vec<ProviderCandidate>,
     /// The provider that it runs on, if it exists.
     pub provider: Option<ProviderConfig>,
     /// The pools of the provider that exist.
@@ -107,7 +109,13 @@ pub(super) async fn observe(
     let team = ObjectKey::cluster(tenant_rules::team_of(cluster));
     let team = caches.store::<Whole<Team>>().get(&team);
     let team = team.map(|team| team.value.0.clone());
-    let provider_key = tenant_rules::provider_of(cluster, team.as_ref(), config.as_ref());
+    let candidates = ProviderCandidate::all(caches);
+    let voices = Voices {
+        config: config.as_ref(),
+        team: team.as_ref(),
+        candidates: &candidates,
+    };
+    let provider_key = tenant_rules::choice_of(cluster, &voices).key;
     let provider = caches.store::<Whole<ProviderConfig>>().get(&provider_key);
     let provider = provider.map(|provider| provider.value.0.clone());
     let pools = provider
@@ -137,6 +145,7 @@ pub(super) async fn observe(
             .as_ref()
             .and_then(|config| exposure_address(config, caches)),
         others: others.filter(|other| other.key != own).cloned().collect(),
+        candidates,
         provider,
         team,
         config,

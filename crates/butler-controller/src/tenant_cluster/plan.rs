@@ -242,7 +242,13 @@ fn compose(
         demand: world.demand,
     };
     let addresses = addresses::plan(&sight, now);
-    let mut holding = vec![(types::NETWORK_READY, addresses.finding)];
+    let mut holding = vec![
+        (
+            types::PROVIDER_ACCESS_GRANTED,
+            judge::granted(cluster, world),
+        ),
+        (types::NETWORK_READY, addresses.finding),
+    ];
     waits.extend(addresses.waiting);
     let allocation = addresses
         .manifests

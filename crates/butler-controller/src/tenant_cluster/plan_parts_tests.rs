@@ -111,6 +111,18 @@ fn nothing_is_made_where_nobody_can_log_in_and_what_is_made_works_on() {
 }
 
 #[test]
+fn a_cluster_that_nobody_names_a_provider_for_takes_the_first_and_says_so() {
+    let mut world = world(ready());
+    world.candidates[0].name = "rack".to_owned();
+    let provider = world.provider.as_mut().unwrap();
+    provider.metadata.name = Some("rack".to_owned());
+    let plan = plan(&plain(), &world, at(1));
+    insta::assert_snapshot!(condition(&plan, "ProviderAccessGranted"), @"True Ready: machines come from the ProviderConfig butler-system/rack, because nobody names one, none is called default, and it is the first by name that the cluster may use");
+    let taken = plan.status.provider_config_ref.unwrap();
+    assert_eq!(taken.name, "rack");
+}
+
+#[test]
 fn addresses_are_asked_for_once_and_hold_nothing_up() {
     let ipam = json!({ "provider": "local", "network": {
         "mode": "ipam",

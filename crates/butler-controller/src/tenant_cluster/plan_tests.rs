@@ -45,7 +45,7 @@ fn everything_is_made_in_one_pass() {
     let plan = plan(&plain(), &world(Related::default()), at(1));
     insta::assert_snapshot!(lines(&plan), @r"
     phase Provisioning
-    ProviderAccessGranted=True Ready
+    ProviderAccessGranted=True Ready: machines come from the ProviderConfig butler-system/default, because nobody names one and it is called default
     QuotaSatisfied=True WithinQuota
     NetworkReady=True NotRequired: the infrastructure gives out addresses
     ImageReady=True NotRequired
@@ -74,7 +74,7 @@ fn each_part_says_what_it_waits_for() {
     let plan = plan(&plain(), &world(begun()), at(2));
     insta::assert_snapshot!(lines(&plan), @r"
     phase Provisioning
-    ProviderAccessGranted=True Ready
+    ProviderAccessGranted=True Ready: machines come from the ProviderConfig butler-system/default, because nobody names one and it is called default
     QuotaSatisfied=True WithinQuota
     NetworkReady=True NotRequired: the infrastructure gives out addresses
     ImageReady=True NotRequired
@@ -115,7 +115,7 @@ fn a_ready_cluster_shows_how_to_reach_it_and_how_long_it_took() {
     let third = plan(&after(plain(), &second), &world(ready()), at(9));
     insta::assert_snapshot!(lines(&third), @r"
     phase Ready
-    ProviderAccessGranted=True Ready
+    ProviderAccessGranted=True Ready: machines come from the ProviderConfig butler-system/default, because nobody names one and it is called default
     QuotaSatisfied=True WithinQuota
     NetworkReady=True NotRequired: the infrastructure gives out addresses
     ImageReady=True NotRequired
@@ -310,21 +310,23 @@ fn a_dead_node_does_not_fail_the_cluster() {
 fn a_ready_cluster_keeps_running_when_its_provider_is_gone() {
     let mut world = world(ready());
     world.provider = None;
+    world.candidates.clear();
     let plan = plan(&was_ready(&json!({})), &world, at(200));
     assert_eq!(plan.apply, []);
     assert_eq!(plan.prune, Prune::Keep);
     assert_eq!(plan.status.phase, Some(TenantClusterPhase::Ready));
-    insta::assert_snapshot!(condition(&plan, "Ready"), @"True ReconcileDegraded: spec.providerConfigRef: names none, and the default ProviderConfig butler-system/default does not exist: create it, or name one");
+    insta::assert_snapshot!(condition(&plan, "Ready"), @"True ReconcileDegraded: spec.providerConfigRef: names none, and there is no ProviderConfig in the namespace butler-system that the cluster may use: create one, or name one");
 }
 
 #[test]
 fn a_new_cluster_without_a_provider_is_told_what_to_do() {
     let mut world = world(Related::default());
     world.provider = None;
+    world.candidates.clear();
     let plan = plan(&plain(), &world, at(1));
     insta::assert_snapshot!(lines(&plan), @r"
     phase Failed
-    ProviderAccessGranted=False ProviderConfigNotFound: spec.providerConfigRef: names none, and the default ProviderConfig butler-system/default does not exist: create it, or name one
+    ProviderAccessGranted=False ProviderConfigNotFound: spec.providerConfigRef: names none, and there is no ProviderConfig in the namespace butler-system that the cluster may use: create one, or name one
     QuotaSatisfied=True WithinQuota
     NetworkReady=False WaitingForDependencies: nothing is made yet; the condition Ready says why
     ImageReady=False WaitingForDependencies: nothing is made yet; the condition Ready says why
@@ -333,9 +335,9 @@ fn a_new_cluster_without_a_provider_is_told_what_to_do() {
     WorkersReady=False WaitingForDependencies: nothing is made yet; the condition Ready says why
     AddonsReady=False WaitingForDependencies: nothing is made yet; the condition Ready says why
     RollingOut=False Ready
-    Ready=False ProviderConfigNotFound: spec.providerConfigRef: names none, and the default ProviderConfig butler-system/default does not exist: create it, or name one
-    Running=False ProviderConfigNotFound: spec.providerConfigRef: names none, and the default ProviderConfig butler-system/default does not exist: create it, or name one
-    Warning ClusterFailed: spec.providerConfigRef: names none, and the default ProviderConfig butler-system/default does not exist: create it, or name one
+    Ready=False ProviderConfigNotFound: spec.providerConfigRef: names none, and there is no ProviderConfig in the namespace butler-system that the cluster may use: create one, or name one
+    Running=False ProviderConfigNotFound: spec.providerConfigRef: names none, and there is no ProviderConfig in the namespace butler-system that the cluster may use: create one, or name one
+    Warning ClusterFailed: spec.providerConfigRef: names none, and there is no ProviderConfig in the namespace butler-system that the cluster may use: create one, or name one
     ");
 }
 

@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{
     cluster_api::{ClusterFacts, MachineFacts},
-    projections::Said,
+    projections::{ProviderCandidate, Said},
     testing::at,
 };
 
@@ -93,6 +93,11 @@ pub(super) fn config(spec: &Value) -> ButlerConfig {
 /// A platform with the provider `local` and these objects of the cluster.
 pub(super) fn world(related: Related) -> World {
     World {
+        candidates: vec![ProviderCandidate {
+            name: "default".to_owned(),
+            team: None,
+            deleting: false,
+        }],
         provider: Some(provider(&json!({ "provider": "local" }))),
         related,
         ..World::default()

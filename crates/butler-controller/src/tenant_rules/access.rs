@@ -11,7 +11,7 @@ use butler_api::{
 };
 use kube::ResourceExt;
 
-use super::{Breach, Case, mode, team_of};
+use super::{Breach, Case, Choice, Chooser, mode, team_of};
 
 /// The condition that says whether the cluster may be where it is.
 const ACCESS: &str = types::PROVIDER_ACCESS_GRANTED;
@@ -126,15 +126,22 @@ fn environment(case: &Case<'_>) -> Option<Breach> {
 /// Whether the provider exists, and is for this team.
 fn provider(case: &Case<'_>) -> Option<Breach> {
     let field = "spec.providerConfigRef";
-    let key = case.provider_key();
+    let Choice { key, by } = case.choice();
     let Some(provider) = case.provider else {
-        let named = case.cluster.spec.provider_config_ref.is_some();
-        let rule = if named {
-            format!("the ProviderConfig {key} does not exist: create it, or name another")
-        } else {
-            format!(
-                "names none, and the default ProviderConfig {key} does not exist: create it, or name one"
-            )
+        let rule = match by {
+            Chooser::Cluster => {
+                format!("the ProviderConfig {key} does not exist: create it, or name another")
+            }
+            Chooser::Nobody => format!(
+                "names none, and there is no ProviderConfig in the namespace {} that the cluster may use: create one, or \
+                 name one",
+                names::SYSTEM_NAMESPACE
+            ),
+            Chooser::Past | Chooser::Team | Chooser::Platform | Chooser::Name | Chooser::First => {
+                format!(
+                    "names none, and the default ProviderConfig {key} does not exist: create it, or name one"
+                )
+            }
         };
         return Some(Breach::new(
             (ACCESS, reasons::PROVIDER_CONFIG_NOT_FOUND),
@@ -163,7 +170,7 @@ fn moved(case: &Case<'_>) -> Option<Breach> {
         .namespace
         .as_deref()
         .unwrap_or(names::SYSTEM_NAMESPACE);
-    let asked = case.provider_key();
+    let asked = case.choice().key;
     let stays = asked.name == settled.name && asked.namespace.as_deref() == Some(namespace);
     let rule = format!(
         "cannot be changed to {asked}: the cluster runs on {namespace}/{}; create a new cluster instead",
@@ -182,7 +189,7 @@ fn moved(case: &Case<'_>) -> Option<Breach> {
 fn allowed(case: &Case<'_>) -> Option<Breach> {
     let team = case.counted_team()?;
     let allowed = &team.spec.resource_limits.as_ref()?.allowed_providers;
-    let asked = case.provider_key();
+    let asked = case.choice().key;
     if allowed.is_empty() || allowed.contains(&asked.name) {
         return None;
     }
@@ -209,7 +216,10 @@ mod tests {
         insta::assert_snapshot!(scene.told(super::breaches), @"spec.providerConfigRef: the ProviderConfig butler-system/harvestr does not exist: create it, or name another");
         let mut scene = Scene::new(cluster(&json!({})));
         scene.provider = None;
-        insta::assert_snapshot!(scene.told(super::breaches), @"spec.providerConfigRef: names none, and the default ProviderConfig butler-system/default does not exist: create it, or name one");
+        insta::assert_snapshot!(scene.told(super::breaches), @"spec.providerConfigRef: names none, and there is no ProviderConfig in the namespace butler-system that the cluster may use: create one, or name one");
+        let named = json!({"metadata": {"name": "butler"}, "spec": {"defaultProviderConfigRef": {"name": "gone"}}});
+        scene.config = Some(serde_json::from_value(named).unwrap());
+        insta::assert_snapshot!(scene.told(super::breaches), @"spec.providerConfigRef: names none, and the default ProviderConfig butler-system/gone does not exist: create it, or name one");
     }
 
     #[test]

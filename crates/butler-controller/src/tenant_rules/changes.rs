@@ -11,7 +11,7 @@ use butler_api::{
 use butler_runtime::conditions::holds;
 use kube::ResourceExt;
 
-use super::{Breach, Case, provider_of};
+use super::{Breach, Case, choice_of};
 
 const INVALID: (&str, &str) = (types::READY, reasons::VALIDATION_FAILED);
 
@@ -78,8 +78,8 @@ fn provider(case: &Case<'_>, old: &TenantCluster) -> Option<Breach> {
     if settled || !is_begun(case.cluster) {
         return None;
     }
-    let asked = provider_of(case.cluster, case.team, case.config);
-    let before = provider_of(old, case.team, case.config);
+    let asked = case.choice().key;
+    let before = choice_of(old, &case.voices()).key;
     let rule = format!(
         "cannot be changed to {asked}: the cluster is being made on {before}; create a new cluster instead"
     );

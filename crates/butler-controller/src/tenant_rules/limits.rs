@@ -9,10 +9,9 @@ use butler_api::{
     keys::annotations,
     normalize::team,
 };
-use butler_runtime::object::ObjectKey;
 use kube::ResourceExt;
 
-use super::{Breach, Case, provider_of};
+use super::{Breach, Case, usual};
 use crate::projections::TenantClusterFacts;
 
 /// A limit: which one, of what, of whom, the field that a cluster counts by, and the reason to report it under.
@@ -190,11 +189,14 @@ fn of_provider(case: &Case<'_>, own: &TenantClusterFacts) -> Vec<Breach> {
     else {
         return Vec::new();
     };
-    let key = provider_of(case.cluster, case.team, case.config);
+    let key = case.choice().key;
     // Others of the team that name none have the same default.
     let (clusters, workers) = used(case, own, |other| {
         let theirs = other.provider.as_ref();
-        theirs.map_or_else(|| default_is(case, &key), |theirs| *theirs == key)
+        theirs.map_or_else(
+            || usual(&other.team, &case.voices()).key == key,
+            |theirs| *theirs == key,
+        )
     });
     let limit = |name, what, field| Limit {
         name,
@@ -210,14 +212,6 @@ fn of_provider(case: &Case<'_>, own: &TenantClusterFacts) -> Vec<Breach> {
             .check(limits.max_nodes_per_team, workers),
     ];
     found.into_iter().flatten().collect()
-}
-
-/// Whether clusters of the team that name no provider run on this one.
-fn default_is(case: &Case<'_>, key: &ObjectKey) -> bool {
-    let mut unstated = case.cluster.clone();
-    unstated.spec.provider_config_ref = None;
-    unstated.status = None;
-    provider_of(&unstated, case.team, case.config) == *key
 }
 
 #[cfg(test)]

@@ -11,27 +11,26 @@ mod changes;
 mod limits;
 mod machines;
 mod names;
+mod provider;
 mod ranges;
 #[cfg(test)]
 pub(crate) mod testing;
 mod versions;
 
-use butler_api::{
-    butler::{
-        butler_config::{ButlerConfig, MultiTenancyMode},
-        network_pool::NetworkPool,
-        provider_config::{NetworkMode, ProviderConfig},
-        team::Team,
-        tenant_cluster::TenantCluster,
-    },
-    keys::names::{DEFAULT_PROVIDER_CONFIG, SYSTEM_NAMESPACE},
+use butler_api::butler::{
+    butler_config::{ButlerConfig, MultiTenancyMode},
+    network_pool::NetworkPool,
+    provider_config::{NetworkMode, ProviderConfig},
+    team::Team,
+    tenant_cluster::TenantCluster,
 };
 use butler_runtime::object::ObjectKey;
 
 pub(crate) use changes::{deletion, forbidden_changes};
 pub(crate) use limits::false_creator;
+pub(crate) use provider::{Choice, Chooser, Voices, choice_of, usual};
 
-use crate::projections::TenantClusterFacts;
+use crate::projections::{ProviderCandidate, TenantClusterFacts};
 
 /// Everything that has a say about a tenant cluster.
 #[derive(Clone, Debug)]
@@ -42,7 +41,9 @@ pub(crate) struct Case<'a> {
     pub(crate) config: Option<&'a ButlerConfig>,
     /// The team that [`team_of`] names, if there is such a one.
     pub(crate) team: Option<&'a Team>,
-    /// The provider that [`provider_of`] names, if there is such a one.
+    /// The providers that may be taken where nobody names one.
+    pub(crate) candidates: &'a [ProviderCandidate],
+    /// The provider that [`choice_of`] names, if there is such a one.
     pub(crate) provider: Option<&'a ProviderConfig>,
     /// Those of the provider's pools that exist.
     pub(crate) pools: &'a [NetworkPool],
@@ -108,9 +109,18 @@ impl Case<'_> {
             .filter(|_| mode(self.config) != MultiTenancyMode::Disabled)
     }
 
+    /// Who has a say in the choice of the provider.
+    fn voices(&self) -> Voices<'_> {
+        Voices {
+            config: self.config,
+            team: self.team,
+            candidates: self.candidates,
+        }
+    }
+
     /// The provider that was looked for.
-    fn provider_key(&self) -> ObjectKey {
-        provider_of(self.cluster, self.team, self.config)
+    pub(crate) fn choice(&self) -> Choice {
+        choice_of(self.cluster, &self.voices())
     }
 }
 
@@ -150,22 +160,6 @@ fn mode(config: Option<&ButlerConfig>) -> MultiTenancyMode {
 /// namespace it is.
 pub(crate) fn team_of(cluster: &TenantCluster) -> String {
     TenantClusterFacts::team_of(cluster)
-}
-
-/// The provider of a cluster: the one it names, else the one it runs on already, its team's, or the platform's.
-pub(crate) fn provider_of(
-    cluster: &TenantCluster,
-    team: Option<&Team>,
-    config: Option<&ButlerConfig>,
-) -> ObjectKey {
-    let of_team = team.and_then(|team| team.spec.provider_config_ref.as_ref());
-    let of_platform = config.and_then(|config| config.spec.default_provider_config_ref.as_ref());
-    let usual = of_team
-        .or(of_platform)
-        .map(|reference| reference.name.as_str());
-    TenantClusterFacts::of(cluster).provider.unwrap_or_else(|| {
-        ObjectKey::namespaced(SYSTEM_NAMESPACE, usual.unwrap_or(DEFAULT_PROVIDER_CONFIG))
-    })
 }
 
 /// The pools that a provider gives addresses from.

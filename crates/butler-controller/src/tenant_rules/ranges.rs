@@ -77,7 +77,7 @@ fn machines(case: &Case<'_>) -> Vec<(String, AddressRange)> {
     let spec = case.provider.map(|provider| &provider.spec);
     let subnet = spec.and_then(|spec| spec.network.as_ref()?.subnet.clone());
     let bridge = spec.and_then(|spec| spec.local.as_ref()?.cidr.clone());
-    let key = case.provider_key();
+    let key = case.choice().key;
     let of_provider = [("network.subnet", subnet), ("local.cidr", bridge)];
     let of_provider = of_provider.into_iter().filter_map(|(field, text)| {
         let text = text?;

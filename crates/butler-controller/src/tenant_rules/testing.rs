@@ -8,7 +8,7 @@ use kube::ResourceExt;
 use serde_json::{Value, json};
 
 use super::{Breach, Case};
-use crate::projections::TenantClusterFacts;
+use crate::projections::{ProviderCandidate, TenantClusterFacts};
 
 /// A cluster in the namespace `payments`, with what is needed and `spec`.
 pub(crate) fn cluster(spec: &Value) -> TenantCluster {
@@ -44,6 +44,7 @@ pub(crate) struct Scene {
     pub(crate) cluster: TenantCluster,
     pub(crate) config: Option<ButlerConfig>,
     pub(crate) team: Option<Team>,
+    pub(crate) candidates: Vec<ProviderCandidate>,
     pub(crate) provider: Option<ProviderConfig>,
     pub(crate) pools: Vec<NetworkPool>,
     pub(crate) others: Vec<TenantClusterFacts>,
@@ -56,6 +57,7 @@ impl Scene {
             cluster,
             config: None,
             team: None,
+            candidates: Vec::new(),
             provider: None,
             pools: Vec::new(),
             others: Vec::new(),
@@ -98,6 +100,7 @@ impl Scene {
             cluster: &self.cluster,
             config: self.config.as_ref(),
             team: self.team.as_ref(),
+            candidates: &self.candidates,
             provider: self.provider.as_ref(),
             pools: &self.pools,
             others: &self.others,

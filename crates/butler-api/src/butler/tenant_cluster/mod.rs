@@ -97,8 +97,9 @@ pub struct TenantClusterSpec {
     #[schemars(regex(pattern = VERSION_PATTERN), length(max = 32))]
     pub kubernetes_version: String,
     /// `ProviderConfig` whose infrastructure runs the workers. If its namespace is absent, `butler-system` is meant.
-    /// If the whole reference is absent, the provider that `ButlerConfig` names as default is used, else the
-    /// `ProviderConfig` called `default` in `butler-system`.
+    /// If the whole reference is absent, the provider of the team is used, else the one that `ButlerConfig` names as default, else
+    /// the `ProviderConfig` called `default` in `butler-system`, else the first by name in there that the cluster may use. The
+    /// condition `ProviderAccessGranted` says which one was taken, and why.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider_config_ref: Option<NamespacedReference>,
     /// Team the cluster belongs to. Required where multi-tenancy is enforced; the cluster must then be in the team's
