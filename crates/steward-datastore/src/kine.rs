@@ -10,50 +10,67 @@ use butler_pki::SecretText;
 use crate::connection::Endpoint;
 use crate::names::Schema;
 
-/// kine's `--endpoint` for a tenant; none for etcd. kine connects to one member.
+/// kine's `--endpoint` for a tenant; none for etcd, nor for a store without members. Of PostgreSQL and NATS kine is told all
+/// members and finds one that takes writes; of MySQL it knows the first alone ([`knows_all_members`]).
 pub fn endpoint(
     driver: DataStoreDriver,
-    member: &Endpoint,
+    members: &[Endpoint],
     schema: &Schema,
     user: &str,
     password: &SecretText,
 ) -> Option<SecretText> {
+    let (first, others) = members.split_first()?;
     let password = password.expose();
     let text = match driver {
         DataStoreDriver::Etcd => return None,
         // Not a URL but the form of Go's driver, which takes user and password as they are: it looks for the last '/', the
         // last '@' before it and the first ':' after the scheme.
-        DataStoreDriver::MySql => format!("mysql://{user}:{password}@tcp({member})/{schema}"),
-        DataStoreDriver::PostgreSql => format!(
-            "postgres://{}:{}@{member}/{schema}",
-            escaped(user),
-            escaped(password)
-        ),
-        DataStoreDriver::Nats => format!(
-            "nats://{}:{}@{member}?bucket={schema}&noEmbed",
-            escaped(user),
-            escaped(password)
-        ),
+        DataStoreDriver::MySql => format!("mysql://{user}:{password}@tcp({first})/{schema}"),
+        DataStoreDriver::PostgreSql => {
+            let login = format!("{}:{}", escaped(user), escaped(password));
+            let (place, query) = postgresql_place(members);
+            format!("postgres://{login}@{place}/{schema}{query}")
+        }
+        DataStoreDriver::Nats => {
+            // What the first says, its login and its query, holds for all.
+            let others = others.iter().map(|member| format!(",nats://{member}"));
+            format!(
+                "nats://{}:{}@{first}?bucket={schema}&noEmbed{}",
+                escaped(user),
+                escaped(password),
+                others.collect::<String>()
+            )
+        }
     };
     Some(SecretText::new(text))
 }
 
-/// The same, as a container's argument that Kubernetes fills in from the variables of the tenant's Secret
-/// (`DB_USER`, `DB_PASSWORD`, `DB_CONNECTION_STRING`, `DB_SCHEMA`), so that no password is in a pod's spec. Right for
-/// passwords of letters and digits alone, which Steward's are.
-pub const fn endpoint_argument(driver: DataStoreDriver) -> Option<&'static str> {
-    match driver {
-        DataStoreDriver::Etcd => None,
-        DataStoreDriver::MySql => Some(
-            "--endpoint=mysql://$(DB_USER):$(DB_PASSWORD)@tcp($(DB_CONNECTION_STRING))/$(DB_SCHEMA)",
-        ),
-        DataStoreDriver::PostgreSql => Some(
-            "--endpoint=postgres://$(DB_USER):$(DB_PASSWORD)@$(DB_CONNECTION_STRING)/$(DB_SCHEMA)",
-        ),
-        DataStoreDriver::Nats => Some(
-            "--endpoint=nats://$(DB_USER):$(DB_PASSWORD)@$(DB_CONNECTION_STRING)?bucket=$(DB_SCHEMA)&noEmbed",
-        ),
+/// Whether kine uses all members of a store. Go's driver of MySQL connects to one address.
+pub const fn knows_all_members(driver: DataStoreDriver) -> bool {
+    !matches!(driver, DataStoreDriver::MySql)
+}
+
+/// Where members of PostgreSQL are, as the host of a URL and what follows its path. Of several the one that takes writes is asked
+/// for: the others are its standbys.
+fn postgresql_place(members: &[Endpoint]) -> (String, String) {
+    const WRITABLE: &str = "target_session_attrs=read-write";
+    let joined = |part: fn(&Endpoint) -> String| {
+        let parts: Vec<_> = members.iter().map(part).collect();
+        parts.join(",")
+    };
+    if members.len() == 1 {
+        return (joined(Endpoint::to_string), String::new());
     }
+    // Go reads no list with IPv6 addresses as the host of a URL; in the query it may be anything.
+    if members.iter().any(|member| member.host.contains(':')) {
+        let hosts = joined(|member| member.host.clone());
+        let ports = joined(|member| member.port.to_string());
+        return (
+            String::new(),
+            format!("?host={hosts}&port={ports}&{WRITABLE}"),
+        );
+    }
+    (joined(Endpoint::to_string), format!("?{WRITABLE}"))
 }
 
 /// Whom kine logs in as: the tenant, or on NATS the one account there is.
@@ -81,10 +98,19 @@ mod tests {
 
     use super::*;
 
-    fn string(driver: DataStoreDriver, member: &str, user: &str, password: &str) -> Option<String> {
+    fn string(
+        driver: DataStoreDriver,
+        members: &str,
+        user: &str,
+        password: &str,
+    ) -> Option<String> {
+        let members: Vec<_> = members
+            .split(' ')
+            .map(|member| member.parse().unwrap())
+            .collect();
         endpoint(
             driver,
-            &member.parse().unwrap(),
+            &members,
             &"fleet".parse().unwrap(),
             user,
             &SecretText::new(password),
@@ -137,21 +163,38 @@ mod tests {
     }
 
     #[test]
-    fn the_argument_filled_in_by_kubernetes_says_the_same() {
-        for driver in [
-            DataStoreDriver::MySql,
+    fn kine_is_told_all_members_where_it_can_use_them() {
+        let told = |driver, members| string(driver, members, "tenant", "secret").unwrap();
+        assert_eq!(
+            told(DataStoreDriver::PostgreSql, "db-0.db:5432 db-1.db:5433"),
+            "postgres://tenant:secret@db-0.db:5432,db-1.db:5433/fleet?target_session_attrs=read-write"
+        );
+        assert_eq!(
+            told(DataStoreDriver::PostgreSql, "[fd00::1]:5432 db-1.db:5433"),
+            "postgres://tenant:secret@/fleet?host=fd00::1,db-1.db&port=5432,5433&target_session_attrs=read-write"
+        );
+        assert_eq!(
+            told(DataStoreDriver::Nats, "n-0:4222 n-1:4222 [fd00::2]:4222"),
+            "nats://tenant:secret@n-0:4222?bucket=fleet&noEmbed,nats://n-1:4222,nats://[fd00::2]:4222"
+        );
+        assert_eq!(
+            told(DataStoreDriver::MySql, "db-0:3306 db-1:3306"),
+            "mysql://tenant:secret@tcp(db-0:3306)/fleet"
+        );
+        assert!(!knows_all_members(DataStoreDriver::MySql));
+    }
+
+    #[test]
+    fn a_store_without_members_has_no_place() {
+        let schema = "fleet".parse().unwrap();
+        let password = SecretText::new("secret");
+        let told = endpoint(
             DataStoreDriver::PostgreSql,
-            DataStoreDriver::Nats,
-        ] {
-            let filled = endpoint_argument(driver)
-                .unwrap()
-                .replace("$(DB_USER)", "tenant")
-                .replace("$(DB_PASSWORD)", "secret")
-                .replace("$(DB_CONNECTION_STRING)", "db:1")
-                .replace("$(DB_SCHEMA)", "fleet");
-            let told = string(driver, "db:1", "tenant", "secret").unwrap();
-            assert_eq!(filled, format!("--endpoint={told}"));
-        }
-        assert_eq!(endpoint_argument(DataStoreDriver::Etcd), None);
+            &[],
+            &schema,
+            "tenant",
+            &password,
+        );
+        assert!(told.is_none());
     }
 }

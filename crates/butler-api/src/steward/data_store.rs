@@ -71,7 +71,9 @@ pub struct DataStoreSpec {
     /// Which protocol the database speaks. Fixed once the store exists: make another store and migrate to it.
     #[x_kube(validation = Rule::new("self == oldSelf").message("the driver of a DataStore cannot be changed"))]
     pub driver: DataStoreDriver,
-    /// Members of the database as `host:port`, without a scheme. At least one; all are used.
+    /// Members of the database as `host:port`, without a scheme. At least one. Steward uses the first that works, of PostgreSQL
+    /// the one that takes writes. Control planes use all members of etcd, PostgreSQL and NATS, and the first of MySQL alone, because
+    /// kine connects to one server of it: name one address there that leads to whichever server works.
     #[schemars(length(min = 1))]
     pub endpoints: Vec<String>,
     /// User and password of an account that may create databases and users. Not used by etcd, which knows people by

@@ -57,6 +57,7 @@ fn a_paused_cluster_is_left_alone_by_everybody_until_it_goes_on() {
         );
         platform.settles()?;
         assert!(is_paused(&platform, "shop"));
+        platform.stays_at_rest(seed)?;
         let before = platform.machines("shop");
         lose_a_machine(&mut platform);
         platform.act(scale("shop", 3));
@@ -69,7 +70,6 @@ fn a_paused_cluster_is_left_alone_by_everybody_until_it_goes_on() {
         };
         assert_eq!(names(platform.machines("shop")), names(before));
         assert_eq!(platform.cloud.machines().len(), 1, "none is replaced");
-        platform.stays_at_rest(seed)?;
         platform.act(pause("shop", false));
         platform.settles()?;
         assert!(!is_paused(&platform, "shop"));

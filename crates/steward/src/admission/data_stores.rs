@@ -10,7 +10,10 @@ use butler_runtime::{
 use kube::ResourceExt;
 
 use crate::{
-    data_store::{plan::some, staying_users},
+    data_store::{
+        plan::{some, unused_members},
+        staying_users,
+    },
     projections::SecretVersion,
     settings::Settings,
     store::Resolver,
@@ -54,7 +57,9 @@ impl Validate<DataStore> for DataStoreRules {
     fn validate(&self, review: &Review<'_, DataStore>) -> Verdict {
         let store = review.object;
         if review.operation != Operation::Delete {
-            return Ok(self.missing_secrets(store));
+            let mut warnings = self.missing_secrets(store);
+            warnings.extend(unused_members(store).map(Warning::new));
+            return Ok(warnings);
         }
         let users = staying_users(&self.caches, &store.name_any(), &self.settings);
         if users.is_empty() {
@@ -108,6 +113,26 @@ mod tests {
             Ok(_) => "fine".to_owned(),
             Err(denials) => denials[0].to_string(),
         }
+    }
+
+    #[test]
+    fn whoever_names_members_that_nobody_uses_is_warned() {
+        let rules = DataStoreRules::new(&Arc::default(), &Settings::default());
+        let store: DataStore = serde_json::from_value(json!({
+            "metadata": { "name": "gold" },
+            "spec": { "driver": "MySQL", "endpoints": ["db-0:3306", "db-1:3306"] },
+        }))
+        .unwrap();
+        let verdict = rules.validate(&Review {
+            operation: Operation::Create,
+            object: &store,
+            old: None,
+            user: "alice",
+            groups: &[],
+            dry_run: false,
+            now: now(),
+        });
+        assert_eq!(verdict.map(|warnings| warnings.len()).ok(), Some(1));
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! | reconciles | `DataStore` |
 //! | watches | `TenantControlPlane`s that use it, the Secrets it refers to (by version) |
 //! | writes | nothing but the status; the finalizer is held while a control plane uses it |
-//! | conditions | `DataStoreValidated` (its references can be followed), `Ready` (it answers and accepts the credentials) |
+//! | conditions | `DataStoreValidated` (its references can be followed), `FeaturesAvailable` (False: not all that it says is used), `Ready` (it answers and accepts the credentials) |
 //!
 //! A store is asked how it is when it or its credentials change, and every now and then. The answer is remembered, so that a
 //! look between costs nothing.

@@ -13,6 +13,7 @@ use butler_runtime::{
     plan::{Next, Note, Plan},
 };
 use jiff::{SignedDuration, Timestamp};
+use steward_datastore::kine;
 
 use super::{Effect, Health, World};
 use crate::{
@@ -61,9 +62,15 @@ pub(super) fn plan(
             } else {
                 ready(world, health)
             };
-            said.tell(types::DATA_STORE_VALIDATED, validated(world, now))
-                .tell(types::READY, ready)
-                .finish()
+            let said = said.tell(types::DATA_STORE_VALIDATED, validated(world, now));
+            let said = match unused_members(store) {
+                Some(told) => {
+                    let finding = Finding::new(false, reasons::UNSUPPORTED, told);
+                    said.tell(types::FEATURES_AVAILABLE, finding)
+                }
+                None => said,
+            };
+            said.tell(types::READY, ready).finish()
         };
     let next = match (&question, health) {
         (Some(_), _) => Next::After(AFTER_ASKING),
@@ -163,6 +170,20 @@ fn ready(world: &World, health: Option<&Health>) -> Finding {
             }
         },
     }
+}
+
+/// That control planes do not use all members that a store names, if so.
+pub(crate) fn unused_members(store: &DataStore) -> Option<String> {
+    let spec = &store.spec;
+    let [first, _, ..] = spec.endpoints.as_slice() else {
+        return None;
+    };
+    (!kine::knows_all_members(spec.driver)).then(|| {
+        format!(
+            "spec.endpoints: kine connects to one server of MySQL, so control planes use {first} alone, and stop with it; name one address that \
+             leads to whichever server works, such as that of a proxy"
+        )
+    })
 }
 
 /// The users of a store, in words that stay short.

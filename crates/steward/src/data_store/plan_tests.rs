@@ -144,3 +144,33 @@ fn the_end_of_a_stores_authority_is_told_in_time() {
     assert_eq!(validated(3194), ("Ready".to_owned(), 0));
     assert_eq!(validated(3196), ("AuthorityEnds".to_owned(), 1));
 }
+
+#[test]
+fn members_that_control_planes_do_not_use_are_told_until_they_are_taken_back() {
+    let with = |driver: &str, endpoints: &[&str]| {
+        let mut store = store();
+        let spec = json!({ "driver": driver, "endpoints": endpoints });
+        store.spec = serde_json::from_value(spec).unwrap();
+        store
+    };
+    let mut galera = with("MySQL", &["db-0:3306", "db-1:3306"]);
+    let plan_of = |store: &DataStore| plan(store, &answered(Ok(())), PERIOD, now());
+    let told_of = plan_of(&galera);
+    insta::assert_snapshot!(told(&told_of), @"
+    DataStoreValidated=True Ready: all that it refers to is there
+    FeaturesAvailable=False Unsupported: spec.endpoints: kine connects to one server of MySQL, so control planes use db-0:3306 alone, and stop with it; name one address that leads to whichever server works, such as that of a proxy
+    Ready=True Ready: it answers and accepts the credentials
+    next: After(60s)
+    ");
+    galera.status = Some(told_of.status);
+    galera.spec.endpoints.truncate(1);
+    let is_of_features = |store: &DataStore| {
+        let plan = plan_of(store);
+        let mut conditions = plan.status.conditions.iter();
+        conditions.any(|condition| condition.type_ == types::FEATURES_AVAILABLE)
+    };
+    assert!(!is_of_features(&galera));
+    for driver in ["PostgreSQL", "NATS", "etcd"] {
+        assert!(!is_of_features(&with(driver, &["a:1", "b:2"])), "{driver}");
+    }
+}

@@ -243,11 +243,13 @@ fn new_password() -> SecretText {
 fn config(access: &StoreAccess, schema: &str, user: &str, password: Option<&SecretText>) -> Data {
     let password = password.map_or("", |password| password.expose());
     let first = access.endpoints.first().map_or("", String::as_str);
+    let members = access.endpoints.iter().map(|member| member.parse());
+    let members: Result<Vec<_>, _> = members.collect();
     // What cannot be read is refused when the store is asked for, before any pod is made.
-    let endpoint = match (first.parse(), schema.parse()) {
-        (Ok(member), Ok(schema)) => kine::endpoint(
+    let endpoint = match (members, schema.parse()) {
+        (Ok(members), Ok(schema)) => kine::endpoint(
             access.driver,
-            &member,
+            &members,
             &schema,
             user,
             &SecretText::new(password),
@@ -415,13 +417,13 @@ mod tests {
         DB_USER=t1
 
         DB_CONNECTION_STRING=db.example.com:5432
-        DB_ENDPOINT=postgres://t1:p%40ss%2Fword@db.example.com:5432/shop
+        DB_ENDPOINT=postgres://t1:p%40ss%2Fword@db.example.com:5432,other:5432/shop?target_session_attrs=read-write
         DB_PASSWORD=p@ss/word
         DB_SCHEMA=shop
         DB_USER=t1
 
         DB_CONNECTION_STRING=db.example.com:5432
-        DB_ENDPOINT=nats://t1:p%40ss%2Fword@db.example.com:5432?bucket=shop&noEmbed
+        DB_ENDPOINT=nats://t1:p%40ss%2Fword@db.example.com:5432?bucket=shop&noEmbed,nats://other:5432
         DB_PASSWORD=p@ss/word
         DB_SCHEMA=shop
         DB_USER=t1
