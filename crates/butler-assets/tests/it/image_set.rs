@@ -227,10 +227,12 @@ async fn a_kube_proxy_that_is_started_again_knows_its_rules_again() {
     let set = programs.make(cache.path()).await.unwrap();
     let root = unpack(&set.images[1].path);
     // As it writes them, and as it asks for them when it starts.
-    let rules = "table ip services { map addresses {
+    let rules = "table ip services {
+    map addresses {
         type ipv4_addr . inet_proto . inet_service : verdict
         elements = { 10.0.0.1 . tcp . 80 : accept, 10.0.0.1 . udp . 53 : accept, 10.0.0.1 . sctp . 9 : accept }
-    } }";
+    }
+}";
     fs::write(root.path().join("rules"), rules).unwrap();
     let nft = "chroot \"$0\" /usr/sbin/nft";
     let ask = format!("{nft} --file /rules && {nft} --json list map ip services addresses");

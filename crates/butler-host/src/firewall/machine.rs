@@ -50,7 +50,8 @@ pub(crate) fn service_table_name() -> TableName {
 /// What is still addressed to a service when it arrives at the machine is not for a Service: kube-proxy would have sent it
 /// on to a pod. Without this table the kubelet and the API server of the machine would answer there.
 pub(crate) fn service_table(addresses: &BTreeMap<Ipv4Addr, ServedPorts>) -> Table {
-    let mut rules = Vec::new();
+    // The machine may use what it serves itself: then the answers come to the address, too, at a port that chance has chosen.
+    let mut rules = vec!["iifname \"lo\" accept".to_owned()];
     for (address, ports) in addresses {
         // Errors about connections that are served.
         rules.push(format!(

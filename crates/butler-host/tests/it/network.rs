@@ -331,6 +331,9 @@ fn an_address_of_a_service_moves_and_opens_nothing_else() {
                 .unwrap();
             assert_eq!(reach(6443), "right", "at once");
             assert_eq!(reach(10250), "refused");
+            // The first machine of a control plane reaches itself by the address that all others use.
+            let itself = format!("{TOOL} reach {address}:6443");
+            assert_eq!(output(host, "right", &itself).await.trim(), "right");
             assert_eq!(
                 host.service_addresses(&left.name).await.unwrap(),
                 BTreeMap::new()
