@@ -101,7 +101,7 @@
 - apiGroups: [gateway.networking.k8s.io]
   resources: [gateways]
   verbs: [get, list, watch]
-# Credentials are judged by their shape, bootstrap data is handed on; of all others only metadata is asked for.
+# Credentials are judged by their shape, bootstrap data is handed on or translated; of all others only metadata is asked for.
 - apiGroups: [""]
   resources: [secrets]
   verbs: [get, list, watch]
@@ -110,6 +110,12 @@
 - apiGroups: [""]
   resources: [secrets]
   verbs: [create, update]
+{{- end }}
+{{- if .Values.controller.userData.enabled }}
+# User data of machines whose system cannot read bootstrap data as it is. It goes with its machine, by the garbage collector.
+- apiGroups: [""]
+  resources: [secrets]
+  verbs: [create]
 {{- end }}
 # Addresses that the management cluster uses itself.
 - apiGroups: [""]

@@ -333,6 +333,8 @@ pub mod reasons {
     // Machines.
     /// An object or a machine of the name that is needed exists and is somebody else's; the message names it.
     pub const NAME_TAKEN: &str = "NameTaken";
+    /// The bootstrap data of a machine says what its system cannot be told, or lacks what it must; the message says what.
+    pub const BOOTSTRAP_DATA_UNUSABLE: &str = "BootstrapDataUnusable";
     /// The machine was there and is not any more.
     pub const MACHINE_GONE: &str = "MachineGone";
 

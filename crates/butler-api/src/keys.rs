@@ -398,6 +398,8 @@ pub mod names {
     pub const TALOS_CONFIG_SUFFIX: &str = "-talosconfig";
     /// Suffix of the Secret with the Nutanix credentials of one tenant.
     pub const NUTANIX_CREDENTIALS_SUFFIX: &str = "-nutanix-creds";
+    /// Suffix of the Secret with user data that is written for one machine.
+    pub const USER_DATA_SUFFIX: &str = "-user-data";
     /// Suffix of the `MachineDeployment` with a tenant's workers.
     pub const WORKERS_SUFFIX: &str = "-workers";
 }
@@ -406,6 +408,8 @@ pub mod names {
 pub mod secret_keys {
     /// Kubeconfig or bootstrap data in a Secret of Cluster API's contract.
     pub const VALUE: &str = "value";
+    /// Format of bootstrap data in such a Secret: `cloud-config` or `ignition`.
+    pub const FORMAT: &str = "format";
     /// Administrator's kubeconfig through the control plane's public endpoint.
     pub const ADMIN_CONF: &str = "admin.conf";
     /// Administrator's kubeconfig through the control plane's Service.

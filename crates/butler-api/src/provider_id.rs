@@ -3,7 +3,8 @@
 //! Owns: the one form of a provider ID. Cluster API takes a Node for that of a Machine when both carry the same one, so the
 //! kubelet must know it before the first boot. It is therefore made of what user data can name:
 //! `butler-<provider>://{{ ds.meta_data.instance_id }}`, where the instance is the machine's identity at its provider.
-//! For machines on this host that is the UID of the `MachineRequest`.
+//! For machines on this host that is the UID of the `MachineRequest`. Where user data is written for one machine, before its
+//! provider knows of it, the instance is the UID of the `ButlerMachine`.
 
 use crate::butler::provider_config::Provider;
 

@@ -1,6 +1,7 @@
 //! `ButlerMachine` and `ButlerMachineTemplate`: a machine of a tenant cluster, as Cluster API sees it.
 //!
-//! A `ButlerMachine` becomes a `MachineRequest` with the bootstrap data of its Machine; the provider does the rest.
+//! A `ButlerMachine` becomes a `MachineRequest` with the bootstrap data of its Machine; the provider does the rest. Machines whose
+//! system does not read that data as it is say so in `userDataFormat`, and get a translation of it.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +17,8 @@ use crate::reference::NamespacedReference;
 const SHAPE: &str = "self.cpu == oldSelf.cpu && self.memory == oldSelf.memory \
     && self.disk == oldSelf.disk \
     && (has(self.image) ? has(oldSelf.image) && self.image == oldSelf.image : !has(oldSelf.image)) \
-    && (has(self.extraDisks) ? has(oldSelf.extraDisks) && self.extraDisks == oldSelf.extraDisks : !has(oldSelf.extraDisks))";
+    && (has(self.extraDisks) ? has(oldSelf.extraDisks) && self.extraDisks == oldSelf.extraDisks : !has(oldSelf.extraDisks)) \
+    && (has(self.userDataFormat) ? has(oldSelf.userDataFormat) && self.userDataFormat == oldSelf.userDataFormat : !has(oldSelf.userDataFormat))";
 
 const PLACE: &str = "(has(self.providerRef) ? has(oldSelf.providerRef) && self.providerRef == oldSelf.providerRef : !has(oldSelf.providerRef)) \
     && (has(self.network) ? has(oldSelf.network) && self.network == oldSelf.network : !has(oldSelf.network)) \
@@ -70,7 +72,7 @@ const POSITIVE_QUANTITY_PATTERN: &str =
 )]
 #[serde(rename_all = "camelCase")]
 #[x_kube(
-    validation = Rule::new(SHAPE).message("cpu, memory, disk, image and extraDisks of a machine cannot be changed: roll out machines from a new ButlerMachineTemplate"),
+    validation = Rule::new(SHAPE).message("cpu, memory, disk, image, extraDisks and userDataFormat of a machine cannot be changed: roll out machines from a new ButlerMachineTemplate"),
     validation = Rule::new(PLACE).message("providerRef, network and failureDomain of a machine cannot be changed: roll out machines from a new ButlerMachineTemplate"),
     validation = Rule::new(PROVIDER_ID).message("providerID cannot be changed once it is set: it is how the node is recognised")
 )]
@@ -107,6 +109,11 @@ pub struct MachineShape {
     /// Image of the operating system, as the provider names it; the provider's default if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
+    /// How the machine reads what it shall do first, if not as cloud-init does. Its user data is then written by Butler, from
+    /// the bootstrap data of its Machine: what cloud-init would fill in for `ds.meta_data.local_hostname` and
+    /// `ds.meta_data.instance_id`, the machine's name and its identity, is filled in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user_data_format: Option<UserDataFormat>,
     /// Further disks, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub extra_disks: Vec<ExtraDisk>,
@@ -119,6 +126,27 @@ pub struct MachineShape {
     /// Where the machine should run, one of the cluster's failure domains. The one chosen by its Machine if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure_domain: Option<String>,
+}
+
+/// How a machine reads what it shall do first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(description = "")]
+pub enum UserDataFormat {
+    /// Ignition, as Flatcar reads it. The bootstrap data must be Ignition as well.
+    Ignition,
+    /// Settings of Bottlerocket. The bootstrap data must be cloud-config that says nothing but how to join.
+    Bottlerocket,
+}
+
+impl UserDataFormat {
+    /// The word for it in manifests.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Ignition => "ignition",
+            Self::Bottlerocket => "bottlerocket",
+        }
+    }
 }
 
 /// A further disk.

@@ -3,8 +3,8 @@
 //! | | |
 //! |---|---|
 //! | reconciles | `ButlerMachine` |
-//! | watches | Machine and Cluster of Cluster API (where it is installed), `ButlerCluster`, `ProviderConfig`, `MachineRequest` |
-//! | writes | one `MachineRequest` of the same name, made once and deleted with it; its own `spec.providerID`; the status |
+//! | watches | Machine and Cluster of Cluster API (where it is installed), `ButlerCluster`, `ProviderConfig`, `MachineRequest`, Secret (metadata) |
+//! | writes | one `MachineRequest` of the same name, made once and deleted with it; a Secret with its user data, where it cannot read its bootstrap data as it is; its own `spec.providerID`; the status |
 //! | conditions | `BootstrapDataReady`, `MachineProvisioned`, `Ready`; `Paused` |
 //!
 //! A machine is made once. If its `MachineRequest` is lost afterwards, or fails, the machine says so and stays as it is: to
@@ -14,6 +14,8 @@ mod observe;
 mod perform;
 mod plan;
 mod request;
+mod user_data;
+mod wanted;
 
 use butler_api::{
     butler::{machine_request::MachineRequest, provider_config::ProviderConfig},
@@ -24,18 +26,21 @@ use butler_api::{
     keys::finalizers,
 };
 use butler_runtime::{
-    cache::{Store, Whole},
+    cache::{Metadata, Store, Whole},
     failure::Failure,
     object::ObjectKey,
     plan::Plan,
     reconciler::{Context, Reconciler, Sources},
 };
 use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Secret;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
 use crate::cluster_api::{self, ClusterFacts, MachineFacts, Owner};
-pub use observe::{MachineRequestFacts, MachineSight, ProviderSight, RequestSight, World};
+pub use observe::{
+    MachineRequestFacts, MachineSight, ProviderSight, RequestSight, UserDataSight, World,
+};
 
 /// What server-side apply cannot do for a machine.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -43,6 +48,13 @@ pub enum Effect {
     /// Asks a provider for the machine. Created, not applied: a request of the same name that is somebody else's must not be
     /// taken over.
     Request(Box<MachineRequest>),
+    /// Writes the user data that the machine reads, from its bootstrap data.
+    WriteUserData {
+        /// Name of the Secret with the bootstrap data.
+        bootstrap_data: String,
+        /// Name of the cluster, whose authority the machine has to know.
+        cluster: String,
+    },
     /// Changes labels of the request that has this UID; those without a value go.
     Relabel {
         /// UID of the request.
@@ -85,6 +97,17 @@ impl Reconciler for ButlerMachineReconciler {
         // Who uses a provider is not said by the machine alone; one that has its identity does not ask for it any more.
         sources.reads::<Whole<ProviderConfig>>(|_, machines| {
             machines.keys_where(|machine| machine.value.0.spec.provider_id.is_none())
+        });
+        // Its bootstrap data, the authority of its cluster, what was made of both.
+        sources.reads::<Metadata<Secret>>(|secret, machines| {
+            let namespace = &secret.facts.key.namespace;
+            machines.keys_where(|machine| {
+                let machine = &machine.value.0;
+                let spec = &machine.spec;
+                spec.shape.user_data_format.is_some()
+                    && spec.provider_id.is_none()
+                    && machine.metadata.namespace == *namespace
+            })
         });
         sources.reads::<MachineRequestFacts>(|request, machines| {
             let machine = machines.get(&request.facts.key);

@@ -1,5 +1,5 @@
 //! What the plan for a machine depends on. Cached; that its request does not exist is asked of the API server where more than
-//! a wait depends on it.
+//! a wait depends on it, and so is bootstrap data that has to be translated.
 
 use std::collections::BTreeMap;
 
@@ -13,14 +13,17 @@ use butler_api::{
     reference::NamespacedReference,
 };
 use butler_runtime::{
-    cache::{Caches, Facts, Projection, Whole},
+    cache::{Caches, Facts, Metadata, Projection, Whole},
+    conditions::Finding,
     failure::Failure,
     object::{Kind, ObjectKey},
     reconciler::Context,
 };
+use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt;
 use serde_json::Value;
 
+use super::user_data::secret;
 use crate::cluster_api::{self, ClusterFacts, MachineFacts, Owner};
 
 /// The world around a machine.
@@ -34,6 +37,8 @@ pub struct World {
     pub provider: ProviderSight,
     /// The request for it.
     pub request: RequestSight,
+    /// Its user data, where that is written for it alone.
+    pub user_data: UserDataSight,
 }
 
 /// What is seen of the Machine that owns a machine.
@@ -85,6 +90,22 @@ pub enum RequestSight {
         /// What it says.
         request: MachineRequestFacts,
     },
+}
+
+/// What is seen of user data that is written for one machine.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum UserDataSight {
+    /// The machine reads its bootstrap data as it is, has been made, or has no bootstrap data yet.
+    #[default]
+    NotWanted,
+    /// It is there.
+    Written,
+    /// Under its name there is something of somebody else.
+    Foreign,
+    /// It is not there and can be written.
+    Writable,
+    /// It is not there and cannot be written.
+    Obstructed(Finding),
 }
 
 /// What a machine needs to know of a request.
@@ -146,8 +167,10 @@ pub(super) async fn observe(machine: &ButlerMachine, context: &Context) -> Resul
     let infrastructure = cluster
         .as_ref()
         .and_then(|cluster| cluster.value.infrastructure.as_ref());
+    let owner = owner(machine, caches);
     Ok(World {
-        machine: owner(machine, caches),
+        user_data: user_data(machine, &owner, context).await?,
+        machine: owner,
         infrastructure_provisioned: cluster
             .as_ref()
             .map(|cluster| cluster.value.infrastructure_provisioned),
@@ -217,6 +240,43 @@ async fn request(machine: &ButlerMachine, context: &Context) -> Result<RequestSi
         Failure::retry(reasons::OBSERVE_FAILED, message)
     })?;
     Ok(sight(&uid, &facts, request))
+}
+
+/// What is in Secrets is read, and what it becomes is tried, but only the outcome is remembered.
+async fn user_data(
+    machine: &ButlerMachine,
+    owner: &MachineSight,
+    context: &Context,
+) -> Result<UserDataSight, Failure> {
+    let deleting = machine.metadata.deletion_timestamp.is_some();
+    let (Some(format), MachineSight::Found(owner)) = (machine.spec.shape.user_data_format, owner)
+    else {
+        return Ok(UserDataSight::NotWanted);
+    };
+    let Some(bootstrap_data) = owner.bootstrap_data.as_deref() else {
+        return Ok(UserDataSight::NotWanted);
+    };
+    if deleting || owner.deleting || was_made(machine) {
+        return Ok(UserDataSight::NotWanted);
+    }
+    let key = secret::key(machine);
+    if let Some(found) = context.cache::<Metadata<Secret>>().get(&key) {
+        let is_ours = found.facts.owner == machine.uid();
+        return Ok(if is_ours {
+            UserDataSight::Written
+        } else {
+            UserDataSight::Foreign
+        });
+    }
+    let source = secret::Source {
+        bootstrap_data,
+        cluster: &owner.cluster,
+    };
+    let prepared = secret::prepared(machine, format, source, context.api()).await?;
+    Ok(match prepared {
+        Ok(_) => UserDataSight::Writable,
+        Err(obstacle) => UserDataSight::Obstructed(obstacle),
+    })
 }
 
 fn sight(uid: &str, facts: &Facts, request: MachineRequestFacts) -> RequestSight {

@@ -1,4 +1,4 @@
-//! What a machine does to its request.
+//! What a machine does to its request, and for its user data.
 
 use butler_api::{
     butler::machine_request::MachineRequest, cluster_api::butler_machine::ButlerMachine,
@@ -12,7 +12,7 @@ use butler_runtime::{
 };
 use serde_json::json;
 
-use super::Effect;
+use super::{Effect, user_data::secret};
 
 pub(super) async fn perform(
     machine: &ButlerMachine,
@@ -35,6 +35,16 @@ pub(super) async fn perform(
                 },
                 _ => error.into(),
             })?;
+        }
+        Effect::WriteUserData {
+            bootstrap_data,
+            cluster,
+        } => {
+            let source = secret::Source {
+                bootstrap_data,
+                cluster,
+            };
+            secret::write(machine, source, context).await?;
         }
         Effect::Relabel { uid, labels } => {
             let patch = json!({ "metadata": { "uid": uid }, "spec": { "labels": labels } });

@@ -3,7 +3,7 @@
 use std::{borrow::Cow, collections::BTreeMap};
 
 use butler_api::{
-    butler::machine_request::{MachinePhase, MachineRequest},
+    butler::machine_request::MachinePhase,
     cluster_api::{
         butler_machine::{ButlerMachine, ButlerMachineStatus},
         contract::{InfrastructureInitialization, MachineAddress},
@@ -24,7 +24,8 @@ use serde_json::json;
 use super::{
     Effect, World,
     observe::{MachineRequestFacts, MachineSight, ProviderSight, RequestSight, was_made},
-    request::{failure_domain, machine_labels, request},
+    request::{failure_domain, machine_labels},
+    wanted::{provider_missing, user_data_effect, user_data_obstacle, wanted},
 };
 
 /// The longest reason a condition may have.
@@ -80,7 +81,7 @@ pub(super) fn plan(
         plan.notes.push(note);
     }
     let mut conditions = Conditions::since(&before.conditions, machine.metadata.generation, now);
-    if let Some(finding) = bootstrap_data_ready(world) {
+    if let Some(finding) = bootstrap_data_ready(machine, world) {
         conditions = conditions.tell(types::BOOTSTRAP_DATA_READY, finding);
     }
     conditions = if is_provisioned(&plan.status) {
@@ -131,6 +132,8 @@ fn standing(
                     plan.effects.push(Effect::Relabel { uid, labels });
                 }
             }
+            // Somebody deleted it before the machine had read it.
+            plan.effects.extend(user_data_effect(world));
             reported(machine, world, uid, request, plan)
         }
         RequestSight::Foreign { deleting: true } => {
@@ -150,63 +153,17 @@ fn standing(
             Word::new(false, reasons::MACHINE_GONE, message)
         }
         RequestSight::Absent => match wanted(machine, world) {
-            Ok(request) => {
-                plan.effects.push(Effect::Request(Box::new(request)));
-                Word::new(false, reasons::CREATING, "the machine is asked for")
+            Ok(effect) => {
+                let message = match effect {
+                    Effect::WriteUserData { .. } => "what the machine shall read first is written",
+                    _ => "the machine is asked for",
+                };
+                plan.effects.push(effect);
+                Word::new(false, reasons::CREATING, message)
             }
             Err(obstacle) => obstacle.into(),
         },
     }
-}
-
-/// The request for the machine, or what it waits for, in the order in which it is overcome.
-fn wanted(machine: &ButlerMachine, world: &World) -> Result<MachineRequest, Finding> {
-    let waiting = |message| Finding::new(false, reasons::WAITING_FOR_DEPENDENCIES, message);
-    let owner = match &world.machine {
-        MachineSight::Unset => {
-            let message = "waiting for a Machine that names it in spec.infrastructureRef";
-            return Err(waiting(message.to_owned()));
-        }
-        MachineSight::Missing(owner) => {
-            return Err(waiting(format!("waiting for its Machine {owner}")));
-        }
-        MachineSight::Found(owner) if owner.deleting => {
-            return Err(waiting(
-                "its Machine is being deleted; no machine is made for it".to_owned(),
-            ));
-        }
-        MachineSight::Found(owner) => owner,
-    };
-    let cluster = &owner.cluster;
-    match world.infrastructure_provisioned {
-        None => return Err(waiting(format!("waiting for its Cluster {cluster}"))),
-        Some(false) => {
-            let message = format!("waiting for the infrastructure of its Cluster {cluster}");
-            return Err(waiting(message));
-        }
-        Some(true) => {}
-    }
-    let Some(bootstrap_data) = &owner.bootstrap_data else {
-        return Err(waiting(
-            "waiting for the bootstrap data of its Machine".to_owned(),
-        ));
-    };
-    match &world.provider {
-        ProviderSight::Unnamed => Err(waiting(format!(
-            "spec.providerRef: waiting for the ButlerCluster of the Cluster {cluster}, whose provider it comes from"
-        ))),
-        ProviderSight::Missing(provider) => Err(provider_missing(provider)),
-        ProviderSight::Found { reference, .. } => {
-            request(machine, owner, bootstrap_data, reference)
-        }
-    }
-}
-
-fn provider_missing(provider: &ObjectKey) -> Finding {
-    let message = format!(
-        "spec.providerRef: the ProviderConfig {provider} does not exist; create it or correct the reference"
-    );
-    Finding::new(false, reasons::PROVIDER_CONFIG_NOT_FOUND, message)
 }
 
 /// What the provider's answer means.
@@ -245,7 +202,7 @@ fn running(
     plan: &mut Plan<ButlerMachineStatus, Effect>,
 ) -> Word {
     if machine.spec.provider_id.is_none() {
-        return match identity(world, uid, request) {
+        return match identity(machine, world, uid, request) {
             Ok(identity) => {
                 plan.apply.push(identified(machine, &identity));
                 making(request)
@@ -267,13 +224,24 @@ fn running(
 }
 
 /// How the machine's node will be recognised.
-fn identity(world: &World, uid: &str, request: &MachineRequestFacts) -> Result<String, Finding> {
+fn identity(
+    machine: &ButlerMachine,
+    world: &World,
+    uid: &str,
+    request: &MachineRequestFacts,
+) -> Result<String, Finding> {
     let (provider, obstacle) = match &world.provider {
         ProviderSight::Found { provider, .. } => (Some(*provider), None),
         ProviderSight::Missing(key) => (None, Some(provider_missing(key))),
         ProviderSight::Unnamed => (None, None),
     };
-    let identity = provider_id::of_request(provider, request.provider_id.as_deref(), uid);
+    let identity = if machine.spec.shape.user_data_format.is_some() {
+        // The machine was told who it is before its provider knew of it.
+        let instance = machine.uid().unwrap_or_default();
+        provider.map(|provider| provider_id::of_instance(provider, &instance))
+    } else {
+        provider_id::of_request(provider, request.provider_id.as_deref(), uid)
+    };
     identity.ok_or_else(|| {
         obstacle.unwrap_or_else(|| {
             let message =
@@ -382,10 +350,13 @@ fn teardown(
     }
 }
 
-fn bootstrap_data_ready(world: &World) -> Option<Finding> {
+fn bootstrap_data_ready(machine: &ButlerMachine, world: &World) -> Option<Finding> {
     let MachineSight::Found(owner) = &world.machine else {
         return None;
     };
+    if let Some(obstacle) = user_data_obstacle(machine, world) {
+        return Some(obstacle);
+    }
     Some(match owner.bootstrap_data {
         Some(_) => Finding::new(true, reasons::READY, ""),
         None => Finding::new(
@@ -410,3 +381,6 @@ fn needs_somebody(word: &Word) -> bool {
 #[cfg(test)]
 #[path = "plan_tests.rs"]
 mod tests;
+#[cfg(test)]
+#[path = "plan_user_data_tests.rs"]
+mod user_data_tests;

@@ -6,11 +6,12 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::{
+    butler_machine::UserDataSight,
     cluster_api::MachineFacts,
     testing::{at, told},
 };
 
-fn machine_with(spec: Value) -> ButlerMachine {
+pub(super) fn machine_with(spec: Value) -> ButlerMachine {
     let mut body = json!({
         "apiVersion": "infrastructure.cluster.x-k8s.io/v1alpha1",
         "kind": "ButlerMachine",
@@ -40,7 +41,7 @@ fn provisioned() -> ButlerMachine {
     machine
 }
 
-fn owner() -> MachineFacts {
+pub(super) fn owner() -> MachineFacts {
     MachineFacts {
         cluster: "shop".to_owned(),
         bootstrap_data: Some("shop-1-data".to_owned()),
@@ -49,7 +50,7 @@ fn owner() -> MachineFacts {
 }
 
 /// A world in which the machine can be asked for.
-fn world() -> World {
+pub(super) fn world() -> World {
     World {
         machine: MachineSight::Found(owner()),
         infrastructure_provisioned: Some(true),
@@ -61,11 +62,12 @@ fn world() -> World {
             provider: Provider::Local,
         },
         request: RequestSight::Absent,
+        user_data: UserDataSight::NotWanted,
     }
 }
 
 /// A world in which it was asked for.
-fn asked(request: MachineRequestFacts) -> World {
+pub(super) fn asked(request: MachineRequestFacts) -> World {
     let labels = machine_labels(&machine(), &owner());
     World {
         request: RequestSight::Ours {
@@ -77,7 +79,7 @@ fn asked(request: MachineRequestFacts) -> World {
     }
 }
 
-fn running_request() -> MachineRequestFacts {
+pub(super) fn running_request() -> MachineRequestFacts {
     MachineRequestFacts {
         phase: Some(MachinePhase::Running),
         addresses: vec!["172.30.0.7".to_owned()],
@@ -93,7 +95,7 @@ fn in_phase(phase: MachinePhase) -> World {
 }
 
 /// What `Ready` says.
-fn ready(plan: &Plan<ButlerMachineStatus, Effect>) -> String {
+pub(super) fn ready(plan: &Plan<ButlerMachineStatus, Effect>) -> String {
     let mut conditions = plan.status.conditions.iter();
     let ready = conditions.find(|condition| condition.type_ == types::READY);
     let ready = ready.unwrap();

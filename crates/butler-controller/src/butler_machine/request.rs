@@ -23,7 +23,7 @@ use crate::cluster_api::MachineFacts;
 pub(super) fn request(
     machine: &ButlerMachine,
     owner: &MachineFacts,
-    bootstrap_data: &str,
+    user_data: &str,
     provider: &NamespacedReference,
 ) -> Result<MachineRequest, Finding> {
     let shape = &machine.spec.shape;
@@ -50,7 +50,7 @@ pub(super) fn request(
         image: shape.image.clone(),
         user_data: None,
         user_data_secret_ref: Some(SecretReference {
-            name: bootstrap_data.to_owned(),
+            name: user_data.to_owned(),
             namespace: None,
             key: Some(secret_keys::VALUE.to_owned()),
         }),

@@ -256,6 +256,8 @@ pub(crate) enum System {
     Flatcar,
     /// Kairos: programs are part of the image.
     Kairos,
+    /// Bottlerocket: all of it is part of the image, and it is told by settings alone.
+    Bottlerocket,
 }
 
 /// Where machines come from, and through which kinds of Cluster API.

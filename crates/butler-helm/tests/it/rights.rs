@@ -197,3 +197,24 @@ async fn accounts_may_do_their_work_and_no_more() {
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
+
+#[tokio::test]
+async fn whoever_writes_user_data_may_make_secrets_and_change_none() {
+    let server = ApiServer::start(Options::default()).await.unwrap();
+    let workshop = Workshop::on(&server).await;
+    let values = json!({ "controller": { "userData": { "enabled": true } } });
+    let upgrade = Upgrade::without_waiting(Duration::from_mins(1));
+    workshop
+        .helm
+        .upgrade(&ours("butler", values), &upgrade)
+        .await
+        .unwrap();
+    let client = server.client();
+    let mut allowed = Vec::new();
+    for verb in ["get", "create", "update", "patch", "delete"] {
+        if may(&client, "butler-controller", verb, "", "secrets").await {
+            allowed.push(verb);
+        }
+    }
+    assert_eq!(allowed, ["get", "create"]);
+}

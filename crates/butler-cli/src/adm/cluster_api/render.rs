@@ -14,11 +14,13 @@ const RELEASED_IMAGES: &str = "registry.k8s.io/cluster-api";
 const INJECTION: &str = "cert-manager.io/inject-ca-from";
 
 /// Settings that differ from Cluster API's defaults.
-const SETTINGS: [(&str, &str); 3] = [
+const SETTINGS: [(&str, &str); 4] = [
     // Tenant clusters may be made from classes.
     ("CLUSTER_TOPOLOGY", "true"),
     // Taints of a node pool follow without a new machine.
     ("EXP_MACHINE_TAINT_PROPAGATION", "true"),
+    // What Flatcar reads at its first boot.
+    ("EXP_KUBEADM_BOOTSTRAP_FORMAT_IGNITION", "true"),
     // With it, a machine waits seconds for its bootstrap data for no reason.
     ("EXP_RECONCILER_RATE_LIMITING", "false"),
 ];

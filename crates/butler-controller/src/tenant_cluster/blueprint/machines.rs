@@ -204,25 +204,9 @@ fn system(case: &mut Case<'_>, os: Option<&OperatingSystem>, role: &Role) -> Opt
             }
             Some(System::Rocky)
         }
-        OperatingSystemType::Flatcar => {
-            // Ignition is not cloud-init: nothing would fill in the machine's identity.
-            if case.surroundings.provider.spec.cluster_api_provider == ClusterApiProvider::Butler {
-                case.not_yet(format!(
-                    "{field}.os.type: flatcar reads Ignition, in which machines of Butler's own providers cannot be told \
-                     their identity in this version; use rocky or kairos, or a ProviderConfig with CAPX or CAPK"
-                ));
-                return None;
-            }
-            Some(System::Flatcar)
-        }
+        OperatingSystemType::Flatcar => Some(System::Flatcar),
         OperatingSystemType::Kairos => Some(System::Kairos),
-        OperatingSystemType::Bottlerocket => {
-            case.not_yet(format!(
-                "{field}.os.type: bottlerocket reads settings in TOML alone, and Cluster API's kubeadm provider writes \
-                 cloud-config or Ignition; use rocky, flatcar or kairos"
-            ));
-            None
-        }
+        OperatingSystemType::Bottlerocket => bottlerocket(case, role),
         OperatingSystemType::Talos => {
             case.not_yet(format!(
                 "{field}.os.type: talos comes in a later version; use rocky, flatcar or kairos"
@@ -230,6 +214,30 @@ fn system(case: &mut Case<'_>, os: Option<&OperatingSystem>, role: &Role) -> Opt
             None
         }
     }
+}
+
+/// Bottlerocket has no kubeadm, and reads nothing but its own settings. Only where Butler hands a machine its user data, Butler
+/// can write them.
+fn bottlerocket(case: &mut Case<'_>, role: &Role) -> Option<System> {
+    let field = role.field();
+    if let Role::ControlPlane = role {
+        case.refuse(format!(
+            "{field}.os.type: bottlerocket has no kubeadm, which makes a control plane of a machine; use rocky, flatcar or \
+             kairos, or a hosted control plane"
+        ));
+        return None;
+    }
+    let maker = match case.surroundings.provider.spec.cluster_api_provider {
+        ClusterApiProvider::Butler => return Some(System::Bottlerocket),
+        ClusterApiProvider::Capx => "CAPX",
+        ClusterApiProvider::Capk => "CAPK",
+    };
+    case.refuse(format!(
+        "{field}.os.type: bottlerocket reads settings in TOML alone, and {maker} gives machines what Cluster API's kubeadm \
+         provider writes, cloud-config or Ignition; use rocky, flatcar or kairos, or a ProviderConfig whose \
+         clusterAPIProvider is Butler"
+    ));
+    None
 }
 
 fn name_of(system: OperatingSystemType) -> &'static str {

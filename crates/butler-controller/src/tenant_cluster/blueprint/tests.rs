@@ -163,11 +163,25 @@ fn an_operating_system_that_cannot_join_is_named_with_those_that_can() {
         let workers = json!({ "workers": { "replicas": 1, "machineTemplate": template } });
         refusal(&plain_shop(&workers), surroundings)
     };
-    assert_snapshot!(asking("bottlerocket", &on_nutanix()), @"NotYetImplemented: spec.workers.machineTemplate.os.type: bottlerocket reads settings in TOML alone, and Cluster API's kubeadm provider writes cloud-config or Ignition; use rocky, flatcar or kairos");
+    assert_snapshot!(asking("bottlerocket", &on_nutanix()), @"");
+    assert_snapshot!(asking("bottlerocket", &on_harvester()), @"");
     assert_snapshot!(asking("talos", &on_nutanix()), @"NotYetImplemented: spec.workers.machineTemplate.os.type: talos comes in a later version; use rocky, flatcar or kairos");
     let mut own = on_nutanix();
     own.provider.spec.cluster_api_provider = ClusterApiProvider::Butler;
-    assert_snapshot!(asking("flatcar", &own), @"NotYetImplemented: spec.workers.machineTemplate.os.type: flatcar reads Ignition, in which machines of Butler's own providers cannot be told their identity in this version; use rocky or kairos, or a ProviderConfig with CAPX or CAPK");
+    for (name, system) in [
+        ("bottlerocket", System::Bottlerocket),
+        ("flatcar", System::Flatcar),
+    ] {
+        let template = json!({ "os": { "type": name } });
+        let workers = json!({ "workers": { "replicas": 1, "machineTemplate": template } });
+        let blueprint = drawn(&plain_shop(&workers), &own);
+        assert_eq!(blueprint.pools[0].system, system);
+    }
+    let template = json!({ "os": { "type": "bottlerocket" } });
+    let standalone = json!({ "controlPlane": {
+        "mode": "Standalone", "replicas": 3, "machineTemplate": template,
+    } });
+    assert_snapshot!(refusal(&plain_shop(&standalone), &own), @"");
     assert_snapshot!(asking("rocky", &on_this_host()), @"ValidationFailed: spec.workers.machineTemplate.os.type: machines of the provider local run the system of their host, not rocky; leave os.type out");
 }
 

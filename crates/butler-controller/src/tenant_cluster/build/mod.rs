@@ -32,6 +32,7 @@ use serde_json::{Value, json};
 
 pub(crate) use self::{
     access::access,
+    bootstrap::HOSTS_FILE,
     cluster::cluster,
     health::control_plane_health,
     infrastructure::{infrastructure, nutanix_credentials},

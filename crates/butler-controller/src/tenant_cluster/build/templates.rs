@@ -1,7 +1,9 @@
 //! What machines are like: one template for each shape, named by a hash of what it says.
 
 use butler_api::{
-    cluster_api::butler_machine::ButlerMachineTemplate, keys::labels, version::KubernetesVersion,
+    cluster_api::butler_machine::{ButlerMachineTemplate, UserDataFormat},
+    keys::labels,
+    version::KubernetesVersion,
 };
 use butler_runtime::object::{Kind, Manifest};
 use serde_json::{Value, json};
@@ -11,7 +13,7 @@ use super::{infrastructure::kubevirt_credentials, metadata, without_empty};
 use crate::tenant_cluster::{
     addresses::hex,
     blueprint::{
-        Blueprint, Infrastructure, KubevirtPlace, Machine, NutanixPlace, Pool, Standalone,
+        Blueprint, Infrastructure, KubevirtPlace, Machine, NutanixPlace, Pool, Standalone, System,
         template_word,
     },
     kinds,
@@ -26,13 +28,13 @@ const HASH_BYTES: usize = 4;
 /// The template of a pool's machines.
 pub(super) fn of_pool(blueprint: &Blueprint, pool: &Pool) -> Manifest {
     let machine = with_version(blueprint, &pool.machine, &pool.version);
-    machine_template(blueprint, &machine, template_word(&pool.name))
+    machine_template(blueprint, &machine, pool.system, template_word(&pool.name))
 }
 
 /// The template of the machines of a control plane.
 pub(super) fn of_control_plane(blueprint: &Blueprint, wish: &Standalone) -> Manifest {
     let machine = with_version(blueprint, &wish.machine, &blueprint.version);
-    machine_template(blueprint, &machine, CONTROL_PLANE)
+    machine_template(blueprint, &machine, wish.system, CONTROL_PLANE)
 }
 
 /// Machines of the local provider have no image of a system: their image is the version of Kubernetes that they have.
@@ -73,11 +75,16 @@ fn hash(kind: &Kind, spec: &Value) -> String {
     hex(&digest[..HASH_BYTES])
 }
 
-fn machine_template(blueprint: &Blueprint, machine: &Machine, word: &str) -> Manifest {
+fn machine_template(
+    blueprint: &Blueprint,
+    machine: &Machine,
+    system: System,
+    word: &str,
+) -> Manifest {
     let (kind, machine) = match &blueprint.infrastructure {
         Infrastructure::Butler { .. } => (
             Kind::of::<ButlerMachineTemplate>(),
-            butler(blueprint, machine),
+            butler(blueprint, machine, system),
         ),
         Infrastructure::Nutanix(place) => {
             (kinds::nutanix_machine_template(), nutanix(place, machine))
@@ -91,14 +98,24 @@ fn machine_template(blueprint: &Blueprint, machine: &Machine, word: &str) -> Man
     named_by_content(blueprint, kind, word, &spec)
 }
 
-fn butler(blueprint: &Blueprint, machine: &Machine) -> Value {
+fn butler(blueprint: &Blueprint, machine: &Machine, system: System) -> Value {
     without_empty(json!({
         "cpu": machine.cpu,
         "memory": machine.memory,
         "disk": machine.disk,
         "image": machine.image,
+        "userDataFormat": user_data_format(system),
         "labels": owner_labels(blueprint),
     }))
+}
+
+/// How a system reads what it shall do first; `None` if it has cloud-init.
+fn user_data_format(system: System) -> Option<UserDataFormat> {
+    match system {
+        System::Local | System::Rocky | System::Kairos => None,
+        System::Flatcar => Some(UserDataFormat::Ignition),
+        System::Bottlerocket => Some(UserDataFormat::Bottlerocket),
+    }
 }
 
 /// By what somebody who looks at the infrastructure knows whose machine it is. Nothing that changes in a cluster's life: it would

@@ -12,7 +12,7 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use super::*;
 use crate::tenant_cluster::blueprint::{
-    Pool, Surroundings,
+    Surroundings,
     testing::{
         drawn, on, on_harvester, on_nutanix, on_this_host, plain_shop, with_config, with_team,
     },
@@ -139,6 +139,51 @@ fn a_control_plane_that_kamaji_runs() {
     assert_eq!(labels["pod-security.kubernetes.io/enforce"], "baseline");
 }
 
+/// Proxmox, through Butler's own provider.
+fn on_proxmox() -> Surroundings {
+    on(&json!({
+        "provider": "proxmox",
+        "credentialsRef": { "name": "proxmox" },
+        "proxmox": { "endpoint": "https://pve.example.com", "nodes": ["pve-1"], "storage": "local-lvm" },
+    }))
+}
+
+/// A worker of a system, as its template and its first steps have it.
+fn worker_of(system: &str, surroundings: &Surroundings) -> Vec<Manifest> {
+    let template = json!({ "os": { "type": system, "imageRef": format!("local:{system}") } });
+    let labels = json!({ "example.com/card": "a100" });
+    let taints = json!([{ "key": "example.com/card", "value": "a100", "effect": "NoSchedule" }]);
+    let pool = json!({
+        "name": "graphics", "replicas": 1, "machineTemplate": template, "labels": labels, "taints": taints,
+    });
+    let blueprint = drawn(&plain_shop(&json!({ "nodePools": [pool] })), surroundings);
+    let mut objects = pool_of(&blueprint, "graphics");
+    let kinds = ["ButlerMachineTemplate", "KubeadmConfigTemplate"];
+    objects.retain(|object| kinds.contains(&object.kind.kind.as_str()));
+    objects
+}
+
+fn pool_of(blueprint: &Blueprint, name: &str) -> Vec<Manifest> {
+    let mut pools = blueprint.pools.iter();
+    pool(blueprint, pools.find(|pool| pool.name == name).unwrap())
+}
+
+#[test]
+fn bottlerocket_is_told_nothing_but_what_it_has_settings_for() {
+    let platform = json!({
+        "sshAuthorizedKey": "ssh-ed25519 AAAA ada",
+        "controlPlaneExposure": { "mode": "Ingress", "hostname": "k8s.example.com" },
+    });
+    let mut surroundings = with_config(on_proxmox(), &platform);
+    surroundings.exposure_address = Some("192.0.2.10".to_owned());
+    insta::assert_yaml_snapshot!(worker_of("bottlerocket", &surroundings));
+}
+
+#[test]
+fn flatcar_of_our_own_providers_leaves_room_for_its_name_and_identity() {
+    insta::assert_yaml_snapshot!(worker_of("flatcar", &on_proxmox()));
+}
+
 #[test]
 fn kairos_is_asked_whether_it_has_the_version() {
     let template = json!({ "os": { "type": "kairos" } });
@@ -149,12 +194,7 @@ fn kairos_is_asked_whether_it_has_the_version() {
 
 #[test]
 fn a_standalone_control_plane_elsewhere_installs_what_it_needs() {
-    let provider = json!({
-        "provider": "proxmox",
-        "credentialsRef": { "name": "proxmox" },
-        "proxmox": { "endpoint": "https://pve.example.com", "nodes": ["pve-1"], "storage": "local-lvm" },
-    });
-    let objects = objects(&standalone_shop(&on(&provider)));
+    let objects = objects(&standalone_shop(&on_proxmox()));
     insta::assert_yaml_snapshot!(only(&objects, "KubeadmControlPlane"));
 }
 
@@ -287,6 +327,10 @@ fn kinds_of_our_own_keep_every_field_that_is_written() {
     let objects = objects(&standalone_shop(&on_this_host()));
     is_kept::<LoadBalancerRequest>(only(&objects, "LoadBalancerRequest"));
     is_kept::<ButlerCluster>(only(&objects, "ButlerCluster"));
+    for system in ["flatcar", "bottlerocket"] {
+        let worker = worker_of(system, &on_proxmox());
+        is_kept::<ButlerMachineTemplate>(only(&worker, "ButlerMachineTemplate"));
+    }
 }
 
 #[test]
@@ -299,6 +343,7 @@ fn no_text_for_cloud_init_has_what_its_templates_would_read() {
     wish["nodePools"] = json!(pools);
     let texts = [
         objects(&drawn(&plain_shop(&wish), &on_harvester())),
+        worker_of("bottlerocket", &on_proxmox()),
         objects(&drawn(&plain_shop(&json!({})), &on_this_host())),
         objects(&standalone_shop(&on_this_host())),
     ];
@@ -327,12 +372,7 @@ fn strings<'a>(value: &'a Value, found: &mut Vec<&'a str>) {
 }
 
 fn names(blueprint: &Blueprint, pool_name: &str) -> (String, String) {
-    let found: &Pool = blueprint
-        .pools
-        .iter()
-        .find(|candidate| candidate.name == pool_name)
-        .unwrap();
-    let objects = pool(blueprint, found);
+    let objects = pool_of(blueprint, pool_name);
     (objects[0].key.name.clone(), objects[1].key.name.clone())
 }
 

@@ -5,3 +5,4 @@ pub(crate) mod manager;
 mod orders;
 mod real;
 mod scene;
+mod told;

@@ -25,13 +25,13 @@ use super::{
 };
 use crate::scene::{SYSTEM, TEAM, namespace, namespace_kind, provider, system};
 
-const STEPS: u64 = 40_000;
+pub(super) const STEPS: u64 = 40_000;
 
 /// Says that an object is not ours to touch.
 const THEIRS: &str = "example.com/theirs";
 
 /// A world with a provider that is ready, Cluster API, and as many replicas of each controller.
-fn world(seed: u64) -> (Simulation, Machines) {
+pub(super) fn world(seed: u64) -> (Simulation, Machines) {
     let mut simulation = Simulation::new(seed);
     let store = simulation.store_mut();
     for name in [SYSTEM, TEAM] {
@@ -106,7 +106,7 @@ fn theirs_stay_theirs(store: &ObjectStore) -> Result<(), String> {
 }
 
 /// The tenant makes the cluster and its infrastructure.
-fn cluster_deeds() -> Vec<(Moment, Deed)> {
+pub(super) fn cluster_deeds() -> Vec<(Moment, Deed)> {
     vec![
         (
             Moment::Anytime,
@@ -123,7 +123,7 @@ fn cluster_deeds() -> Vec<(Moment, Deed)> {
 }
 
 /// Somebody makes a machine, and its bootstrap data some time later.
-fn machine_deeds(name: &'static str) -> Vec<(Moment, Deed)> {
+pub(super) fn machine_deeds(name: &'static str) -> Vec<(Moment, Deed)> {
     vec![
         (
             Moment::Anytime,
@@ -143,7 +143,7 @@ fn machine_deeds(name: &'static str) -> Vec<(Moment, Deed)> {
 }
 
 /// What `Ready` of a machine says.
-fn ready(store: &ObjectStore, name: &str) -> String {
+pub(super) fn ready(store: &ObjectStore, name: &str) -> String {
     let machines = store.all::<ButlerMachine>().unwrap();
     let mut named = machines.iter().filter(|machine| machine.name_any() == name);
     let machine = named.next().unwrap_or_else(|| panic!("{name} is there"));
@@ -172,7 +172,7 @@ fn assert_all_made(simulation: &Simulation, names: &[&str]) {
     }
 }
 
-fn assert_nothing_left(simulation: &Simulation, machines: &Machines) {
+pub(super) fn assert_nothing_left(simulation: &Simulation, machines: &Machines) {
     let store = simulation.store();
     let left: Vec<_> = store
         .everything()
@@ -193,7 +193,7 @@ fn assert_nothing_left(simulation: &Simulation, machines: &Machines) {
 }
 
 /// Neither another look nor a restart writes anything.
-fn assert_at_rest(simulation: &mut Simulation) -> Result<(), Failed> {
+pub(super) fn assert_at_rest(simulation: &mut Simulation) -> Result<(), Failed> {
     let rough = Chances::default();
     simulation.chances(Chances::calm());
     simulation.look_again();
@@ -206,7 +206,7 @@ fn assert_at_rest(simulation: &mut Simulation) -> Result<(), Failed> {
     Ok(())
 }
 
-fn delete_cluster(simulation: &mut Simulation) {
+pub(super) fn delete_cluster(simulation: &mut Simulation) {
     let delete = Operation::delete(scene::cluster_kind(), here(CLUSTER));
     simulation.store_mut().perform("tenant", delete).unwrap();
 }

@@ -224,15 +224,27 @@ async fn the_real_cluster_api_knows_every_field_that_is_written_for_it() {
 #[test]
 fn every_system_of_machines_is_in_a_golden_file() {
     let files = golden_files().into_iter();
-    let objects = files.flat_map(|file| file.objects);
-    let steps = objects.filter(|object| object["kind"] == "KubeadmConfigTemplate");
-    let steps: Vec<_> = steps.map(|object| object.to_string()).collect();
+    let objects: Vec<_> = files.flat_map(|file| file.objects).collect();
+    let steps = objects
+        .iter()
+        .filter(|object| object["kind"] == "KubeadmConfigTemplate");
+    let steps: Vec<_> = steps.map(Value::to_string).collect();
     for (system, mark) in [
         ("rocky", "yum.repos.d"),
         ("flatcar", "ignition"),
+        ("flatcar of our own providers", "/etc/hostname"),
         ("kairos", "the image must have kubeadm"),
+        ("bottlerocket", "cluster-dns"),
         ("local", "containerd.sock"),
     ] {
         assert!(steps.iter().any(|text| text.contains(mark)), "{system}");
     }
+    let mut formats: Vec<_> = objects
+        .iter()
+        .filter(|object| object["kind"] == "ButlerMachineTemplate")
+        .filter_map(|object| object["spec"]["template"]["spec"]["userDataFormat"].as_str())
+        .collect();
+    formats.sort_unstable();
+    formats.dedup();
+    assert_eq!(formats, ["bottlerocket", "ignition"]);
 }

@@ -2,7 +2,8 @@
 
 use butler_api::version::KubernetesVersion;
 
-use super::{Order, Recipe, file, hosts_file, kernel_files, prepare_file, users};
+use super::{HOST_NAME, Order, Recipe, file, hosts_file, kernel_files, prepare_file, users};
+use crate::tenant_cluster::blueprint::Infrastructure;
 
 /// The account that Flatcar has, and that may do everything.
 const ACCOUNT: &str = "core";
@@ -13,6 +14,10 @@ const PLUGINS: &str = "/opt/libexec/kubernetes/kubelet-plugins/volume/exec/";
 pub(super) fn recipe(order: &Order<'_>) -> Recipe {
     let mut files: Vec<_> = kernel_files().into();
     files.extend(hosts_file(order.blueprint));
+    // Without cloud-init nobody else tells the system its name. Other makers of machines have means of their own.
+    if let Infrastructure::Butler { .. } = order.blueprint.infrastructure {
+        files.push(file("/etc/hostname", "0644", format!("{HOST_NAME}\n")));
+    }
     files.push(file(
         "/etc/systemd/system/kubelet.service",
         "0644",

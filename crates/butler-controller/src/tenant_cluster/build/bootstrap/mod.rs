@@ -6,10 +6,15 @@
 //! | [`rocky`] | cloud-init | kernel settings; containerd, kubelet and kubeadm of the exact version, unless the image has them |
 //! | [`flatcar`] | Ignition, containerd (all of Flatcar's have both); Cluster API its gate `KubeadmBootstrapFormatIgnition` | kernel settings; kubelet and kubeadm of the exact version |
 //! | [`kairos`] | cloud-init, containerd, kubelet and kubeadm of the exact version: its system cannot be changed | kernel settings; a check of the versions |
+//! | [`bottlerocket`] | kubelet of that minor version (there is an image for each) | nothing but what becomes its settings |
+//!
+//! Of machines of Butler's own providers, the name and the identity are left to be filled in: by cloud-init where there is one,
+//! else by the controller of `ButlerMachine`, which also turns all this into settings for Bottlerocket.
 //!
 //! Cloud-config passes through the template engine of cloud-init, which reads double braces, and braces with a percent sign or
 //! a hash: no script here may have any of them but for `ds.meta_data`.
 
+mod bottlerocket;
 mod flatcar;
 mod kairos;
 mod local;
@@ -30,10 +35,10 @@ use crate::tenant_cluster::{
 
 pub(super) use local::kubelet_settings as local_kubelet_settings;
 
-/// Where cloud-init knows the machine's name.
+/// What cloud-init knows as the machine's name, or the controller of `ButlerMachine` fills in.
 const HOST_NAME: &str = "{{ ds.meta_data.local_hostname }}";
 
-/// Where cloud-init knows the machine's identity at its provider.
+/// What cloud-init knows as the machine's identity at its provider, or the controller of `ButlerMachine` fills in.
 const INSTANCE: &str = "{{ ds.meta_data.instance_id }}";
 
 /// The identity of a machine that CAPX makes. Nothing but the machine's firmware knows the end of it, so the machine fills it in.
@@ -43,7 +48,7 @@ const NUTANIX_IDENTITY: &str = "nutanix://MACHINE-IDENTITY";
 const ACCOUNT: &str = "butler";
 
 /// Files of ours on a machine.
-const HOSTS_FILE: &str = "/opt/butler/hosts";
+pub(crate) const HOSTS_FILE: &str = "/opt/butler/hosts";
 const PREPARE_FILE: &str = "/opt/butler/prepare-node";
 
 /// What a system needs beside kubeadm's own settings.
@@ -132,6 +137,7 @@ fn recipe(order: &Order<'_>) -> Recipe {
         System::Rocky => rocky::recipe(order),
         System::Flatcar => flatcar::recipe(order),
         System::Kairos => kairos::recipe(order),
+        System::Bottlerocket => bottlerocket::recipe(order),
     }
 }
 
