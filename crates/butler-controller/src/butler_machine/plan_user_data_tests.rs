@@ -23,8 +23,12 @@ fn with(user_data: UserDataSight, world: World) -> World {
 #[test]
 fn a_machine_is_asked_for_when_what_it_shall_read_is_written() {
     let first = plan(&machine(), &with(UserDataSight::Writable, world()), at(1));
-    insta::assert_yaml_snapshot!(first.effects, @r#""#);
-    insta::assert_snapshot!(ready(&first), @r#""#);
+    insta::assert_yaml_snapshot!(first.effects, @r"
+    - WriteUserData:
+        bootstrap_data: shop-1-data
+        cluster: shop
+    ");
+    insta::assert_snapshot!(ready(&first), @"False Creating: what the machine shall read first is written");
     let then = plan(&machine(), &with(UserDataSight::Written, world()), at(2));
     let [Effect::Request(request)] = &then.effects[..] else {
         panic!("{:?}", then.effects);
@@ -41,10 +45,18 @@ fn a_machine_that_cannot_be_told_what_to_do_is_not_asked_for_and_says_why() {
     let obstructed = with(UserDataSight::Obstructed(obstacle), world());
     let plan_now = plan(&machine(), &obstructed, at(1));
     assert_eq!(plan_now.effects, []);
-    insta::assert_snapshot!(told(&plan_now), @r#""#);
+    insta::assert_snapshot!(told(&plan_now), @r#"
+    BootstrapDataReady=False BootstrapDataUnusable: the bootstrap data in the Secret payments/shop-1-data cannot be told to a machine that reads bottlerocket: it has commands
+    MachineProvisioned=False BootstrapDataUnusable: the bootstrap data in the Secret payments/shop-1-data cannot be told to a machine that reads bottlerocket: it has commands
+    Ready=False BootstrapDataUnusable: the bootstrap data in the Secret payments/shop-1-data cannot be told to a machine that reads bottlerocket: it has commands
+    Paused=False NotPaused
+    status.initialization: {"provisioned":false}
+    status.ready: false
+    Warning BootstrapDataUnusable: the bootstrap data in the Secret payments/shop-1-data cannot be told to a machine that reads bottlerocket: it has commands
+    "#);
     let foreign = plan(&machine(), &with(UserDataSight::Foreign, world()), at(1));
     assert_eq!(foreign.effects, []);
-    insta::assert_snapshot!(ready(&foreign), @r#""#);
+    insta::assert_snapshot!(ready(&foreign), @"False NameTaken: a Secret payments/shop-1-user-data exists and is not this machine's; delete it, or this machine");
 }
 
 #[test]

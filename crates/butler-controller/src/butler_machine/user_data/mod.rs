@@ -75,7 +75,7 @@ pub(super) fn translate(
         let mut known = known.filter(|known| data.format == *known);
         let found = known.next().unwrap_or("unknown");
         return Err(format!(
-            "its format is {found}; set spec.format of the KubeadmConfigTemplate to {wanted}"
+            "its format is {found}; set spec.template.spec.format of the KubeadmConfigTemplate to {wanted}"
         ));
     }
     let filled = fill(&data.value.0, identity)?;

@@ -52,7 +52,39 @@ fn and(line: &str) -> String {
 #[test]
 fn bottlerocket_is_told_by_its_settings_all_that_a_worker_of_a_tenant_is_told() {
     let settings = bottlerocket(CLOUD_CONFIG_OF_A_WORKER).unwrap();
-    insta::assert_snapshot!(settings.0, @r#""#);
+    insta::assert_snapshot!(settings.0, @r#"
+    [settings.kubernetes]
+    cluster-name = "shop"
+    api-server = "https://shop.shop-0a1b2c3d.k8s.example.com:443"
+    cluster-certificate = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCk1JSUIKLS0tLS1FTkQgQ0VSVElGSUNBVEUtLS0tLQo="
+    bootstrap-token = "abcdef.0123456789abcdef"
+    authentication-mode = "tls"
+    server-tls-bootstrap = false
+    cloud-provider = ""
+    cluster-dns-ip = ["10.96.0.10"]
+    cluster-domain = "cluster.local"
+    hostname-override = "shop-1"
+    provider-id = "butler-proxmox://machine-uid"
+
+    [settings.kubernetes.node-labels]
+    "example.com/card" = "a100"
+    "example.com/dear" = ""
+
+    [settings.kubernetes.node-taints]
+    "example.com/card" = ["a100:NoSchedule"]
+    "example.com/dear" = [":PreferNoSchedule"]
+
+    [settings.network]
+    hostname = "shop-1"
+    hosts = [["192.0.2.10", ["shop.shop-0a1b2c3d.k8s.example.com", "shop.shop-0a1b2c3d.konnectivity.example.com"]]]
+
+    [settings.ntp]
+    time-servers = ["time.example.com"]
+
+    [settings.host-containers.admin]
+    enabled = true
+    user-data = "eyJzc2giOnsiYXV0aG9yaXplZC1rZXlzIjpbInNzaC1lZDI1NTE5IEFBQUEgYWRhIl19fQ=="
+    "#);
     let read: Value = toml::from_str(&settings.0).unwrap();
     let settings = &read["settings"];
     let decoded = |value: &Value| {
@@ -109,7 +141,15 @@ fn what_bottlerocket_has_no_setting_for_is_named_and_never_left_out() {
         ),
     ]
     .map(|text| bottlerocket(text).unwrap_err());
-    insta::assert_snapshot!(said.join("\n"), @r#""#);
+    insta::assert_snapshot!(said.join("\n"), @"
+    it has the part bootcmd, for which bottlerocket has no setting; leave that out of the KubeadmConfigTemplate
+    it has the part mounts, for which bottlerocket has no setting; leave that out of the KubeadmConfigTemplate
+    it has the file /etc/motd, for which bottlerocket has no setting; leave that out of the KubeadmConfigTemplate
+    it has commands, for which bottlerocket has no setting; leave that out of the KubeadmConfigTemplate
+    it has the argument max-pods of kubelet, for which bottlerocket has no setting; leave that out of the KubeadmConfigTemplate
+    it has a password, for which bottlerocket has no setting; leave that out of the KubeadmConfigTemplate
+    it has the file /run/kubeadm/kubeadm.yaml, for which bottlerocket has no setting; leave that out of the KubeadmConfigTemplate
+    ");
 }
 
 #[test]
@@ -138,7 +178,17 @@ fn without_a_token_or_an_identity_nothing_can_join() {
         "no: [cloud-config machine-uid".to_owned(),
     ]
     .map(|text| bottlerocket(text).unwrap_err());
-    insta::assert_snapshot!(said.join("\n"), @r#""#);
+    insta::assert_snapshot!(said.join("\n"), @"
+    there is no token in it yet to join with; let its provider make it again
+    it has no discovery.bootstrapToken, by which alone bottlerocket can join; leave discovery out of the KubeadmConfigTemplate
+    /run/kubeadm/kubeadm-join-config.yaml in it is no JoinConfiguration that can be read
+    it makes a machine of a control plane, which bottlerocket cannot be
+    its node would not be recognised; add provider-id with butler-<provider>://{{ ds.meta_data.instance_id }} to nodeRegistration.kubeletExtraArgs
+    its node would not be recognised; add provider-id with butler-<provider>://{{ ds.meta_data.instance_id }} to nodeRegistration.kubeletExtraArgs
+    its node would not have the name of the machine; set nodeRegistration.name to {{ ds.meta_data.local_hostname }}, or leave it out
+    it asks for more than {{ ds.meta_data.local_hostname }} and {{ ds.meta_data.instance_id }}, which is all that is known of a machine before it is made; take the rest out
+    it is no cloud-config that can be read; let its provider make it again
+    ");
     let mut nobody = data(CLOUD_CONFIG, CLOUD_CONFIG_OF_A_WORKER);
     nobody.authority = Some("a key, perhaps".to_owned());
     let said = translate(UserDataFormat::Bottlerocket, &nobody, IDENTITY);
@@ -169,7 +219,26 @@ fn flatcar_is_told_its_name_and_its_identity_and_all_else_as_it_was_written() {
     let told = ignition(IGNITION_OF_A_WORKER).unwrap();
     let document: Value = serde_json::from_str(&told.0).unwrap();
     assert_eq!(content(&document, "/etc/hostname"), "shop-1\n");
-    insta::assert_snapshot!(content(&document, "/etc/kubeadm.yml"), @r#""#);
+    insta::assert_snapshot!(content(&document, "/etc/kubeadm.yml"), @"
+    ---
+    apiVersion: kubeadm.k8s.io/v1beta4
+    discovery:
+      bootstrapToken:
+        apiServerEndpoint: 192.0.2.10:6443
+        caCertHashes:
+        - sha256:2222222222222222222222222222222222222222222222222222222222222222
+        token: abcdef.0123456789abcdef
+    kind: JoinConfiguration
+    nodeRegistration:
+      imagePullPolicy: IfNotPresent
+      kubeletExtraArgs:
+      - name: volume-plugin-dir
+        value: /opt/libexec/kubernetes/kubelet-plugins/volume/exec/
+      - name: provider-id
+        value: butler-proxmox://machine-uid
+      name: 'shop-1'
+      taints: null
+    ");
     let before: Value = serde_json::from_str(IGNITION_OF_A_WORKER).unwrap();
     for same in ["ignition", "passwd", "systemd"] {
         assert_eq!(document[same], before[same]);
@@ -187,7 +256,12 @@ fn a_document_that_flatcar_could_not_use_is_refused() {
         IGNITION_OF_A_WORKER.replace("%7B%7B%20ds.meta_data.instance_id%20%7D%7D", "none"),
     ]
     .map(|text| ignition(text).unwrap_err());
-    insta::assert_snapshot!(said.join("\n"), @r#""#);
+    insta::assert_snapshot!(said.join("\n"), @"
+    it is no Ignition: it must be JSON with ignition.version; let its provider make it again
+    it is no Ignition: it must be JSON with ignition.version; let its provider make it again
+    it asks for more than {{ ds.meta_data.local_hostname }} and {{ ds.meta_data.instance_id }}, which is all that is known of a machine before it is made; take the rest out
+    its node would not be recognised; add provider-id with butler-<provider>://{{ ds.meta_data.instance_id }} to nodeRegistration.kubeletExtraArgs
+    ");
 }
 
 #[test]
@@ -198,7 +272,11 @@ fn bootstrap_data_in_another_format_is_refused_and_its_format_told_only_if_it_is
         (UserDataFormat::Ignition, TOKEN),
     ]
     .map(|(format, found)| translate(format, &data(found, ""), IDENTITY).unwrap_err());
-    insta::assert_snapshot!(said.join("\n"), @r#""#);
+    insta::assert_snapshot!(said.join("\n"), @"
+    its format is ignition; set spec.template.spec.format of the KubeadmConfigTemplate to cloud-config
+    its format is cloud-config; set spec.template.spec.format of the KubeadmConfigTemplate to ignition
+    its format is unknown; set spec.template.spec.format of the KubeadmConfigTemplate to ignition
+    ");
 }
 
 #[test]

@@ -163,8 +163,8 @@ fn an_operating_system_that_cannot_join_is_named_with_those_that_can() {
         let workers = json!({ "workers": { "replicas": 1, "machineTemplate": template } });
         refusal(&plain_shop(&workers), surroundings)
     };
-    assert_snapshot!(asking("bottlerocket", &on_nutanix()), @"");
-    assert_snapshot!(asking("bottlerocket", &on_harvester()), @"");
+    assert_snapshot!(asking("bottlerocket", &on_nutanix()), @"ValidationFailed: spec.workers.machineTemplate.os.type: bottlerocket reads settings in TOML alone, and CAPX gives machines what Cluster API's kubeadm provider writes, cloud-config or Ignition; use rocky, flatcar or kairos, or a ProviderConfig whose clusterAPIProvider is Butler");
+    assert_snapshot!(asking("bottlerocket", &on_harvester()), @"ValidationFailed: spec.workers.machineTemplate.os.type: bottlerocket reads settings in TOML alone, and CAPK gives machines what Cluster API's kubeadm provider writes, cloud-config or Ignition; use rocky, flatcar or kairos, or a ProviderConfig whose clusterAPIProvider is Butler");
     assert_snapshot!(asking("talos", &on_nutanix()), @"NotYetImplemented: spec.workers.machineTemplate.os.type: talos comes in a later version; use rocky, flatcar or kairos");
     let mut own = on_nutanix();
     own.provider.spec.cluster_api_provider = ClusterApiProvider::Butler;
@@ -181,7 +181,7 @@ fn an_operating_system_that_cannot_join_is_named_with_those_that_can() {
     let standalone = json!({ "controlPlane": {
         "mode": "Standalone", "replicas": 3, "machineTemplate": template,
     } });
-    assert_snapshot!(refusal(&plain_shop(&standalone), &own), @"");
+    assert_snapshot!(refusal(&plain_shop(&standalone), &own), @"ValidationFailed: spec.controlPlane.machineTemplate.os.type: bottlerocket has no kubeadm, which makes a control plane of a machine; use rocky, flatcar or kairos, or a hosted control plane");
     assert_snapshot!(asking("rocky", &on_this_host()), @"ValidationFailed: spec.workers.machineTemplate.os.type: machines of the provider local run the system of their host, not rocky; leave os.type out");
 }
 
