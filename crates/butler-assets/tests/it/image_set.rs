@@ -245,12 +245,12 @@ async fn a_kube_proxy_that_is_started_again_knows_its_rules_again() {
     assert!(answer.status.success(), "{words}");
     let read: Value = serde_json::from_slice(&answer.stdout).unwrap();
     let elements = read["nftables"][1]["map"]["elem"].as_array().unwrap();
-    let mut protocols: Vec<&Value> = elements
+    let mut protocols: Vec<String> = elements
         .iter()
-        .map(|element| &element[0]["concat"][1])
+        .map(|element| element[0]["concat"][1].to_string())
         .collect();
-    protocols.sort_by_key(|protocol| protocol.to_string());
-    assert_eq!(protocols, ["sctp", "tcp", "udp"]);
+    protocols.sort();
+    assert_eq!(protocols, ["\"sctp\"", "\"tcp\"", "\"udp\""]);
 }
 
 #[tokio::test]

@@ -42,62 +42,38 @@ fn a_tenant_cluster_is_made_used_changed_and_deleted() {
     requires!(Requirement::new(unfit.is_none(), unfit.unwrap_or_default()));
     on_a_platform(&BEFORE, |installation| {
         first_days(installation);
-        tell(installation, &[VISIT]);
+        tell(installation, &[VISIT, LOSS, ELASTIC]);
         tell(installation, &[END]);
     });
 }
 
 #[test]
-fn tenant_clusters_have_neighbours_and_bad_days() {
+fn three_tenants_come_change_and_go_while_the_controller_is_killed() {
     let is_asked_for = std::env::var_os(WHOLE_STORY).is_some();
-    let told = format!(
-        "it takes a quarter of an hour, and its second half has not passed yet; {WHOLE_STORY}=1 asks for it"
-    );
+    let told = format!("it takes long; {WHOLE_STORY}=1 asks for it");
     requires!(Requirement::new(is_asked_for, told));
     let _alone = alone();
     let unfit = unfit();
     requires!(Requirement::new(unfit.is_none(), unfit.unwrap_or_default()));
     on_a_platform(&BEFORE, |installation| {
-        tell(
-            installation,
-            &[("a controller without a lease", unrest::without_a_lease)],
-        );
-        first_days(installation);
-        tell(
-            installation,
-            &[
-                VISIT,
-                (
-                    "a worker that is lost for good is replaced",
-                    day_two::replaces_a_lost_worker,
-                ),
-                (
-                    "addresses are more when they are needed, and fewer when not",
-                    elastic::grows_and_shrinks,
-                ),
-                (
-                    "three others come while the controller is killed again and again",
-                    crowd::comes,
-                ),
-            ],
-        );
-        tell(
-            installation,
-            &[(
+        let chapters: [(&str, Chapter); 4] = [
+            ("a controller without a lease", unrest::without_a_lease),
+            (
+                "three come while the controller is killed again and again",
+                crowd::comes,
+            ),
+            (
                 "neighbours have addresses of their own",
                 crowd::has_addresses,
-            )],
-        );
-        tell(
-            installation,
-            &[
-                (
-                    "three change and go while the controller is killed again and again",
-                    crowd::changes_and_goes,
-                ),
-                END,
-            ],
-        );
+            ),
+            (
+                "three change and go while the controller is killed again and again",
+                crowd::changes_and_goes,
+            ),
+        ];
+        for chapter in chapters {
+            tell(installation, &[chapter]);
+        }
     });
 }
 
@@ -111,6 +87,14 @@ const BEFORE: [(&str, Chapter); 3] = [
     ),
 ];
 const VISIT: (&str, Chapter) = ("somebody is let in until her time is over", person::visits);
+const LOSS: (&str, Chapter) = (
+    "a worker that is lost for good is replaced",
+    day_two::replaces_a_lost_worker,
+);
+const ELASTIC: (&str, Chapter) = (
+    "addresses are more when they are needed, and fewer when not",
+    elastic::grows_and_shrinks,
+);
 const END: (&str, Chapter) = ("the cluster goes, and all of it", goes);
 
 /// A cluster comes, is used, and becomes another.

@@ -55,13 +55,13 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::tenant_cluster::blueprint::testing::{drawn, on_this_host, plain_shop, with_config};
+    use crate::tenant_cluster::blueprint::testing::{drawn, on_harvester, plain_shop, with_config};
 
     #[test]
     fn dns_is_where_the_control_plane_puts_it() {
         let asked = |services: &str, provider: &str| {
             let config = json!({ "controlPlaneProvider": provider });
-            let surroundings = with_config(on_this_host(), &config);
+            let surroundings = with_config(on_harvester(), &config);
             let mut blueprint = drawn(&plain_shop(&json!({})), &surroundings);
             blueprint.network.services = services.to_owned();
             dns_address(&blueprint).map(|address| address.to_string())
