@@ -295,7 +295,7 @@ pub(crate) fn quota(claimant: &Claimant, caches: &Caches) -> Option<u32> {
     let cluster = ObjectKey::namespaced(&reference.namespace, &reference.name);
     let cluster = caches.store::<TenantClusterFacts>().get(&cluster)?;
     let providers = caches.store::<Whole<ProviderConfig>>();
-    let provider = providers.get(&provider_of(caches, &cluster.value))?;
+    let provider = providers.get(&provider_of(caches, &cluster.value)?)?;
     let network = provider.value.0.spec.network.as_ref()?;
     let quota = network.quota_per_tenant.as_ref()?;
     let most = match claimant.spec.kind {

@@ -106,17 +106,14 @@ pub(crate) fn users(caches: &Caches, provider: &ObjectKey) -> Vec<TenantClusterF
     let usual = Usual::look(caches);
     let clusters = caches.store::<TenantClusterFacts>().list();
     let facts = clusters.iter().map(|cluster| &cluster.value);
-    let runs_here = |cluster: &&TenantClusterFacts| {
-        let Choice { key, by } = usual.choice(cluster);
-        // What is taken because it comes first counts once the cluster says so: nothing of it is made before.
-        key == *provider && by != Chooser::First
-    };
+    let runs_here =
+        |cluster: &&TenantClusterFacts| usual.settled(cluster).as_ref() == Some(provider);
     facts.filter(runs_here).cloned().collect()
 }
 
-/// The provider a cluster runs on.
-pub(crate) fn provider_of(caches: &Caches, cluster: &TenantClusterFacts) -> ObjectKey {
-    Usual::look(caches).choice(cluster).key
+/// The provider a cluster runs on, if that is settled.
+pub(crate) fn provider_of(caches: &Caches, cluster: &TenantClusterFacts) -> Option<ObjectKey> {
+    Usual::look(caches).settled(cluster)
 }
 
 /// Who has a say where clusters name no provider.
@@ -136,6 +133,13 @@ impl<'a> Usual<'a> {
             candidates: ProviderCandidate::all(caches),
             caches,
         }
+    }
+
+    /// The provider that counts for a cluster. What is taken because it comes first counts once the cluster says so: nothing
+    /// of it is made before, and another may come first until then.
+    fn settled(&self, cluster: &TenantClusterFacts) -> Option<ObjectKey> {
+        let Choice { key, by } = self.choice(cluster);
+        (by != Chooser::First).then_some(key)
     }
 
     fn choice(&self, cluster: &TenantClusterFacts) -> Choice {
