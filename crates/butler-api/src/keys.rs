@@ -263,6 +263,8 @@ pub mod annotations {
     pub const STEWARD_COPY_OF: &str = "steward.butlerlabs.dev/copy-of";
     /// Empty: rotate now. Afterwards: time of the last rotation, RFC 3339.
     pub const STEWARD_ROTATE: &str = "certs.steward.butlerlabs.dev/rotate";
+    /// On the Secret of an authority that took another's place: since when it signs, RFC 3339.
+    pub const STEWARD_SIGNING_SINCE: &str = "certs.steward.butlerlabs.dev/signing-since";
     /// On a generated kubeconfig: until when it can be used, RFC 3339.
     pub const STEWARD_EXPIRATION: &str = "steward.butlerlabs.dev/expiration";
     /// Present, whatever its value: Steward leaves the object alone.

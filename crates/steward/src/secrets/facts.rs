@@ -127,17 +127,27 @@ impl Content {
     }
 }
 
-fn rotation(role: Option<SecretRole>, data: &Data, asked: Option<&str>) -> RotationFacts {
+fn rotation(
+    role: Option<SecretRole>,
+    data: &Data,
+    notes: &BTreeMap<String, String>,
+) -> RotationFacts {
     let Some((_, file)) = role.and_then(authority_of) else {
         return RotationFacts::default();
     };
     let bundle = content::text(data, &format!("{file}.crt"));
+    let note = |key: &str| notes.get(key).map(String::as_str);
+    let asked = note(annotations::STEWARD_ROTATE);
+    // Older releases left the time where one asks.
+    let since = [note(annotations::STEWARD_SIGNING_SINCE), asked];
+    let mut since = since.into_iter().flatten();
     RotationFacts {
         trusted: bundle.map_or(0, |bundle| rotation::count(&bundle)),
         has_next: content::pair(data, "next.crt", "next.key").is_ok(),
         asked: asked == Some(""),
         retire: asked == Some(RETIRE),
-        since: asked.and_then(|time| time.parse().ok()),
+        since: since.find_map(|time| time.parse().ok()),
+        is_ours: note(annotations::STEWARD_CHECKSUM) == Some(checksum(data).as_str()),
     }
 }
 
@@ -192,11 +202,7 @@ impl Projection for KeptSecret {
                 .is_some_and(String::is_empty),
             is_paused: notes.contains_key(annotations::STEWARD_PAUSED),
             is_held: held_by.any(|finalizer| finalizer == finalizers::DATA_STORE_SECRET),
-            rotation: rotation(
-                role,
-                &data,
-                notes.get(annotations::STEWARD_ROTATE).map(String::as_str),
-            ),
+            rotation: rotation(role, &data, &notes),
             setup: notes.get(annotations::STEWARD_STORE_SETUP).cloned(),
             content: Content::of(role, kubeconfigs, &data),
         })

@@ -2,7 +2,10 @@
 
 use std::collections::{BTreeMap, btree_map::Entry};
 
-use butler_api::{conditions::reasons, keys::secret_keys};
+use butler_api::{
+    conditions::reasons,
+    keys::{annotations, secret_keys},
+};
 use butler_pki::{
     Authority, Error, Kubeconfig, Leaf, LeafRequest, SecretText, ServiceAccountKey, Usage, Validity,
 };
@@ -17,8 +20,8 @@ use k8s_openapi::{ByteString, api::core::v1::Secret};
 use super::{
     content::{self, Data},
     order::{KubeconfigWish, LeafWish, Order, Recipe, authority_of},
-    rotation::{NEXT_VOUCHED, Step, VOUCHED, split_first},
-    write::{secret_kind, write_secret},
+    rotation::{NEXT_VOUCHED, Step, VOUCHED, certificates},
+    write::{secret_kind, write_secret, write_with_notes},
 };
 use crate::names::{Names, SecretRole};
 
@@ -148,11 +151,13 @@ async fn rotate(
 ) -> Result<(), Failure> {
     let found = api.get(&secret_kind(), &names.secret(order.role)).await?;
     let secret: Option<Secret> = found.and_then(|body| serde_json::from_value(body).ok());
-    let mut data = secret.and_then(|secret| secret.data).unwrap_or_default();
+    let secret = secret.unwrap_or_default();
+    let mut data = secret.data.unwrap_or_default();
     let gone = || stale(names, order.role);
     let (common_name, file) = authority_of(order.role).ok_or_else(gone)?;
     let (bundle, key) = (format!("{file}.crt"), format!("{file}.key"));
-    let (signing, _) = split_first(&content::text(&data, &bundle).ok_or_else(gone)?);
+    let trusted = certificates(&content::text(&data, &bundle).ok_or_else(gone)?);
+    let (signing, old) = trusted.split_first().ok_or_else(gone)?;
     // Nodes trust the cluster's authority alone, and Cluster API looks for it under names of its own.
     let is_the_clusters = order.role == SecretRole::Authority;
     match step {
@@ -162,12 +167,16 @@ async fn rotate(
                 .map_err(|error| failed(names, order, &error))?;
             data.insert(
                 bundle,
-                bytes(&format!("{signing}{}", next.certificate_pem())),
+                bytes(&format!(
+                    "{signing}{}{}",
+                    next.certificate_pem(),
+                    old.concat()
+                )),
             );
             data.extend(files("next", next.certificate_pem(), next.key_pem()));
             if is_the_clusters {
                 let key = SecretText::new(content::text(&data, &key).ok_or_else(gone)?);
-                let vouched = Authority::from_pem(&signing, &key)
+                let vouched = Authority::from_pem(signing, &key)
                     .and_then(|old| old.vouch_for(&next, validity))
                     .map_err(|error| failed(names, order, &error))?;
                 data.insert(NEXT_VOUCHED.to_owned(), bytes(&vouched));
@@ -179,7 +188,11 @@ async fn rotate(
                 return Err(gone());
             };
             let key = SecretText::new(key);
-            data.extend(files(file, &format!("{certificate}{signing}"), &key));
+            let others = trusted
+                .iter()
+                .filter(|other| other.trim() != certificate.trim());
+            let others: String = others.cloned().collect();
+            data.extend(files(file, &format!("{certificate}{others}"), &key));
             data.remove("next.crt");
             data.remove("next.key");
             if is_the_clusters {
@@ -193,10 +206,27 @@ async fn rotate(
             }
         }
         Step::Retire => {
-            data.insert(bundle, bytes(&signing));
+            data.insert(bundle, bytes(signing));
         }
+        Step::Remember => {}
     }
-    write_secret(api, names, order.role, &order.guard, &data, at).await
+    let (heard, begun) = (
+        (annotations::STEWARD_ROTATE, at),
+        (annotations::STEWARD_SIGNING_SINCE, at),
+    );
+    let asked = secret.metadata.annotations.unwrap_or_default();
+    let is_asked = asked
+        .get(annotations::STEWARD_ROTATE)
+        .is_some_and(String::is_empty);
+    let notes: &[_] = match step {
+        Step::Introduce => &[heard],
+        Step::Promote => &[heard, begun],
+        // Who asks for a new one has not got it by that.
+        Step::Retire if is_asked => &[],
+        Step::Retire => &[heard],
+        Step::Remember => &[begun],
+    };
+    write_with_notes(api, names, order.role, &order.guard, &data, notes).await
 }
 
 fn issued(

@@ -88,7 +88,7 @@ pub fn review(
             }
             Judgement::Good(_)
             | Judgement::Ending { .. }
-            | Judgement::Rotate(Step::Introduce | Step::Retire) => {
+            | Judgement::Rotate(Step::Introduce | Step::Retire | Step::Remember) => {
                 seen.and_then(pair_of).map(Issuer::Stays)
             }
             Judgement::Make(_) | Judgement::Rotate(Step::Promote) => Some(Issuer::Changes),
@@ -162,9 +162,10 @@ impl Review {
 
 fn reason(step: Step) -> &'static str {
     match step {
-        Step::Introduce => "gets a second authority, which is trusted from now on",
+        Step::Introduce => "gets one more authority, which is trusted from now on",
         Step::Promote => "signs with the new authority from now on",
         Step::Retire => "no longer trusts the old authority",
+        Step::Remember => "is marked anew with the time from which its authority signs",
     }
 }
 

@@ -341,7 +341,7 @@ async fn the_authority_of_a_cluster_is_replaced_step_by_step() {
     place.settled = false;
     assert_eq!(
         place.pass().await,
-        ["ca gets a second authority, which is trusted from now on"]
+        ["ca gets one more authority, which is trusted from now on"]
     );
     assert_eq!(
         place.certificate(SecretRole::Authority).fingerprint,
@@ -403,6 +403,100 @@ async fn the_authority_of_a_cluster_is_replaced_step_by_step() {
     assert_eq!(place.pass().await, [""; 0]);
 }
 
+/// How many authorities a control plane's Secret trusts.
+fn trusted(place: &Place) -> usize {
+    place.memory.seen()[&SecretRole::Authority]
+        .value
+        .rotation
+        .trusted
+}
+
+#[tokio::test]
+async fn whoever_asks_for_a_new_authority_again_within_a_year_gets_one() {
+    let mut place = Place::new(control_plane("LoadBalancer"));
+    place.pass().await;
+    let mut seen = BTreeSet::from([place.certificate(SecretRole::Authority).fingerprint]);
+    for count in [2, 3] {
+        place.later(30);
+        place.annotate(SecretRole::Authority, annotations::STEWARD_ROTATE, "");
+        until_at_rest(&place).await;
+        assert!(seen.insert(place.certificate(SecretRole::Authority).fingerprint));
+        assert_eq!(trusted(&place), count, "nodes of the old ones go on");
+    }
+    // A third time is too much for now, and not forgotten.
+    place.annotate(SecretRole::Authority, annotations::STEWARD_ROTATE, "");
+    until_at_rest(&place).await;
+    assert!(!seen.insert(place.certificate(SecretRole::Authority).fingerprint));
+    place.later(366);
+    let told = until_at_rest(&place).await;
+    let of_authority: Vec<_> = told.iter().filter(|told| told.starts_with("ca ")).collect();
+    assert_eq!(
+        of_authority,
+        [
+            "ca no longer trusts the old authority",
+            "ca gets one more authority, which is trusted from now on",
+            "ca signs with the new authority from now on",
+        ]
+    );
+    assert!(seen.insert(place.certificate(SecretRole::Authority).fingerprint));
+    assert_eq!(trusted(&place), 2);
+}
+
+#[tokio::test]
+async fn the_old_authority_is_forgotten_even_if_nobody_knows_any_more_when_it_was_replaced() {
+    for lost in ["", "soon"] {
+        let mut place = Place::new(control_plane("LoadBalancer"));
+        place.pass().await;
+        place.annotate(SecretRole::Authority, annotations::STEWARD_ROTATE, "");
+        until_at_rest(&place).await;
+        let signing = place.certificate(SecretRole::Authority).fingerprint;
+        for annotation in [
+            annotations::STEWARD_SIGNING_SINCE,
+            annotations::STEWARD_ROTATE,
+        ] {
+            place.annotate(SecretRole::Authority, annotation, "soon");
+        }
+        assert_eq!(
+            until_at_rest(&place).await,
+            ["ca is marked anew with the time from which its authority signs"]
+        );
+        assert_eq!(trusted(&place), 2);
+        // What people write where they ask takes nothing away from then on.
+        place.annotate(SecretRole::Authority, annotations::STEWARD_ROTATE, lost);
+        place.later(366);
+        until_at_rest(&place).await;
+        let is_same = place.certificate(SecretRole::Authority).fingerprint == signing;
+        assert_eq!(
+            (is_same, trusted(&place)),
+            if lost.is_empty() {
+                (false, 2)
+            } else {
+                (true, 1)
+            }
+        );
+    }
+}
+
+#[tokio::test]
+async fn the_year_of_an_authority_that_an_older_release_replaced_goes_on() {
+    let mut place = Place::new(control_plane("LoadBalancer"));
+    place.pass().await;
+    place.annotate(SecretRole::Authority, annotations::STEWARD_ROTATE, "");
+    until_at_rest(&place).await;
+    // It left the time in the annotation by which one asks, and nowhere else.
+    place.annotate(
+        SecretRole::Authority,
+        annotations::STEWARD_SIGNING_SINCE,
+        "",
+    );
+    place.later(364);
+    until_at_rest(&place).await;
+    assert_eq!(trusted(&place), 2);
+    place.later(2);
+    until_at_rest(&place).await;
+    assert_eq!(trusted(&place), 1);
+}
+
 /// Goes on until nothing is left to do, and says what was done.
 async fn until_at_rest(place: &Place) -> Vec<String> {
     let mut told = Vec::new();
@@ -430,8 +524,8 @@ async fn authorities_are_replaced_before_they_end_and_nobody_has_to_ask() {
     assert!(next <= place.time, "it is looked at in time");
     place.settled = false;
     insta::assert_snapshot!(until_at_rest(&place).await.join("\n"), @"
-    ca gets a second authority, which is trusted from now on
-    front-proxy-ca-certificate gets a second authority, which is trusted from now on
+    ca gets one more authority, which is trusted from now on
+    front-proxy-ca-certificate gets one more authority, which is trusted from now on
     controller-manager-kubeconfig trusts another authority
     scheduler-kubeconfig trusts another authority
     admin-kubeconfig trusts another authority

@@ -46,7 +46,7 @@ fn lifecycle(role: SecretRole) -> Option<&'static str> {
     }
 }
 
-/// Writes a Secret of a control plane.
+/// Writes a Secret of a control plane. Who asked for new content has it.
 pub(crate) async fn write_secret(
     api: &dyn ApiServer,
     names: &Names,
@@ -54,6 +54,19 @@ pub(crate) async fn write_secret(
     guard: &Guard,
     data: &Data,
     at: Timestamp,
+) -> Result<(), Failure> {
+    let notes = [(annotations::STEWARD_ROTATE, at)];
+    write_with_notes(api, names, role, guard, data, &notes).await
+}
+
+/// Writes a Secret of a control plane; over one that is there, with times in its annotations.
+pub(super) async fn write_with_notes(
+    api: &dyn ApiServer,
+    names: &Names,
+    role: SecretRole,
+    guard: &Guard,
+    data: &Data,
+    notes: &[(&str, Timestamp)],
 ) -> Result<(), Failure> {
     let key = names.secret(role);
     let mut body = body(names, role, data);
@@ -65,7 +78,9 @@ pub(crate) async fn write_secret(
             created => created.map(drop).map_err(Failure::from),
         },
         Guard::Version { .. } => {
-            body["metadata"]["annotations"][annotations::STEWARD_ROTATE] = at.to_string().into();
+            for (note, time) in notes {
+                body["metadata"]["annotations"][*note] = time.to_string().into();
+            }
             if authority_of(role).is_some() {
                 for key in ["next.crt", "next.key", NEXT_VOUCHED, VOUCHED]
                     .into_iter()
