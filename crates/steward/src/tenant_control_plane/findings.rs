@@ -185,12 +185,12 @@ impl Look<'_> {
                 && condition.status == "True"
                 && condition.observed_generation == generation
         });
-        Some(match (&state.problem, wanted) {
+        Some(match (state.told(), wanted) {
             (None, Some(_)) if is_frozen(self.control_plane) => {
                 let message = "the tenant refuses writes, ours included, while its state moves";
                 Finding::new(false, reasons::MIGRATING, message)
             }
-            (Some(problem), Some(_)) => Finding::new(false, reasons::FAILED, problem.clone()),
+            (Some(problem), Some(_)) => Finding::new(false, reasons::FAILED, problem),
             (_, None) => {
                 let message = "the inside of the tenant is looked after when its API server serves";
                 Finding::new(Answer::Unknown, reasons::WAITING_FOR_DEPENDENCIES, message)

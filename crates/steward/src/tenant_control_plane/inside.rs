@@ -1,7 +1,7 @@
 //! What a control plane shows of its addons and of the inside of its tenant. Pure.
 //!
-//! What is in the tenant is known only while it is in step; else what was shown last still is. A time changes only with what it
-//! is the time of, so that a control plane at rest writes nothing.
+//! What is in the tenant is known only while it is in step, and of a part only while nothing is in its way; else what was shown
+//! last still is. A time changes only with what it is the time of, so that a control plane at rest writes nothing.
 
 use butler_api::steward::tenant_control_plane::status::{
     AddonsStatus, ChecksumState, KubeadmConfigState, KubeadmPhaseState, ObjectState,
@@ -47,6 +47,11 @@ impl Look<'_> {
         Some(desired(&facts.ok()?))
     }
 
+    /// The same, if nothing is in the way of a part.
+    fn known<'b>(&self, inside: Option<&'b Desired>, part: TenantPart) -> Option<&'b Desired> {
+        inside.filter(|_| !self.is_hindered(part))
+    }
+
     pub(super) fn addons(
         &self,
         inside: Option<&Desired>,
@@ -54,7 +59,7 @@ impl Look<'_> {
     ) -> Option<AddonsStatus> {
         let before = before.cloned().unwrap_or_default();
         let addon = |part, before: Option<AddonStatus>| {
-            let enabled = inside.map(|inside| inside.has(part));
+            let enabled = self.known(inside, part).map(|inside| inside.has(part));
             addon(enabled, before, self.now)
         };
         let bootstrap = self.control_plane.spec.addons.worker_bootstrap.as_ref();
@@ -62,7 +67,11 @@ impl Look<'_> {
             core_dns: addon(TenantPart::CoreDns, before.core_dns),
             kube_proxy: addon(TenantPart::KubeProxy, before.kube_proxy),
             konnectivity: self.konnectivity(inside, before.konnectivity),
-            tcp_proxy: tcp_proxy(inside, before.tcp_proxy, self.now),
+            tcp_proxy: tcp_proxy(
+                self.known(inside, TenantPart::TcpProxy),
+                before.tcp_proxy,
+                self.now,
+            ),
             // Nodes of this kind are not helped yet, which a condition says.
             worker_bootstrap: bootstrap.map(|wish| WorkerBootstrapStatus {
                 provider: Some(wish.provider),
@@ -83,6 +92,7 @@ impl Look<'_> {
         }
         let before = before.unwrap_or_default();
         let ours = |manifest: &&Manifest| !is_of_proxy(manifest);
+        let inside = self.known(inside, TenantPart::Tunnel);
         let objects = inside.map(|inside| objects(inside, TenantPart::Tunnel).filter(ours));
         let objects: Option<Vec<_>> = objects.map(Iterator::collect);
         let found = |kinds: &[&str], before: Option<ObjectState>| match &objects {
@@ -134,10 +144,10 @@ impl Look<'_> {
         inside: Option<&Desired>,
         before: Option<KubeadmConfigState>,
     ) -> Option<KubeadmConfigState> {
-        let Some(inside) = inside else {
+        let part = TenantPart::KubeadmConfig;
+        let Some(inside) = self.known(inside, part) else {
             return before;
         };
-        let part = TenantPart::KubeadmConfig;
         let mut objects = objects(inside, part);
         let name = objects.find(|object| object.kind.kind == "ConfigMap")?;
         let checksum = inside.checksums().remove(&part);
@@ -155,10 +165,11 @@ impl Look<'_> {
         inside: Option<&Desired>,
         before: Option<KubeadmPhaseState>,
     ) -> Option<KubeadmPhaseState> {
-        let Some(inside) = inside else {
+        let part = TenantPart::Bootstrap;
+        let Some(inside) = self.known(inside, part) else {
             return before;
         };
-        let checksum = inside.checksums().remove(&TenantPart::Bootstrap)?;
+        let checksum = inside.checksums().remove(&part)?;
         let before = before.map(|before| before.bootstrap_token);
         let same = before.filter(|before| before.checksum.as_ref() == Some(&checksum));
         let bootstrap_token = same.unwrap_or_else(|| ChecksumState {

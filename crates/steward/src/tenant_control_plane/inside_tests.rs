@@ -18,7 +18,7 @@ fn in_step(control_plane: &TenantControlPlane, world: &World) -> World {
     });
     world.tenant = Some(TenantState {
         configured: Some(configured.unwrap()),
-        problem: None,
+        ..TenantState::default()
     });
     world
 }

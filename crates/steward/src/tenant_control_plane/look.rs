@@ -12,7 +12,7 @@ use butler_api::{
 };
 use butler_runtime::{conditions::Finding, object::Manifest};
 use jiff::Timestamp;
-use serde_json::json;
+use steward_tenant::TenantPart;
 
 use super::{
     Effect,
@@ -20,7 +20,6 @@ use super::{
     observe::World,
     part::{held_overrides, is_frozen},
     phase::phase,
-    plan::serving_version,
     stages::passed,
     status,
     storage::{self, Storage},
@@ -31,9 +30,8 @@ use crate::{
     move_port::Stillness,
     names::{Names, SecretRole},
     projections::DeploymentFacts,
-    secrets::{Moment, Review, bytes, checksum, review, wanted},
+    secrets::{Moment, Review, review, wanted},
     settings::Settings,
-    tenants::chosen_kubeconfig,
 };
 
 /// The version that all pods have run last.
@@ -44,23 +42,6 @@ pub(super) fn installed(control_plane: &TenantControlPlane) -> Option<&str> {
         .version
         .as_deref()
         .filter(|version| !version.is_empty())
-}
-
-/// Whether all pods, and the inside of the tenant, trust the authorities that their Secret holds.
-fn is_settled(world: &World) -> bool {
-    let is_current = |role: &SecretRole, checksum: &String| {
-        let seen = world.secrets.get(role);
-        seen.is_some_and(|seen| seen.value.checksum == *checksum)
-    };
-    let pods = world.deployment.as_ref().is_some_and(|found| {
-        let mut trust = found.trust.iter();
-        found.is_rolled_out() && trust.all(|(role, checksum)| is_current(role, checksum))
-    });
-    let tenant = world
-        .tenant
-        .as_ref()
-        .is_none_or(|tenant| tenant.configured.is_some() && tenant.problem.is_none());
-    pods && tenant
 }
 
 /// All that one look at a control plane finds.
@@ -87,8 +68,6 @@ impl<'a> Look<'a> {
     ) -> Self {
         let service = world.service.as_ref();
         let wanted = wanted(control_plane, version, service, settings);
-        // What must not be written into the tenant now is not waited for in it either.
-        let is_settled = is_settled(world) && !is_frozen(control_plane);
         let moment = Moment {
             now,
             deadline: settings.certificate_deadline,
@@ -101,10 +80,13 @@ impl<'a> Look<'a> {
             now,
             names: Names::of(control_plane),
             addresses: addresses(control_plane, service),
-            review: review(&wanted, &world.secrets, is_settled, moment),
+            review: Review::default(),
             storage: storage::look(control_plane, world, moment),
             migration: Migration::default(),
         };
+        // What must not be written into the tenant now is not waited for in it either.
+        let is_settled = look.is_settled() && !is_frozen(control_plane);
+        look.review = review(&wanted, &world.secrets, is_settled, moment);
         look.migration = migration::look(&look.situation());
         let held = held_overrides(control_plane);
         let held = held.map(|message| Finding::new(false, reasons::UNSUPPORTED, message));
@@ -130,17 +112,10 @@ impl<'a> Look<'a> {
             is_set_up,
             has_pods: deployment.is_some(),
             is_rolled_out: deployment.is_some_and(uses_store),
-            is_thawed: self.is_in_step().unwrap_or(true),
+            is_thawed: self.is_in_place(TenantPart::Freeze).unwrap_or(true),
             errand: world.errand.as_ref(),
             now: self.now,
         }
-    }
-
-    /// Whether the inside of the tenant is as it shall be; unknown where nobody serves, or there is no way there.
-    pub(super) fn is_in_step(&self) -> Option<bool> {
-        let state = self.world.tenant.as_ref()?;
-        let wanted = self.tenant_fingerprint()?;
-        Some(state.configured == Some(wanted))
     }
 
     /// Why nobody can write into the state, or what that waits for.
@@ -263,47 +238,6 @@ impl<'a> Look<'a> {
         }
     }
 
-    /// What the inside of the tenant depends on; nothing while nobody serves.
-    pub(super) fn tenant_fingerprint(&self) -> Option<String> {
-        let serving = self
-            .world
-            .deployment
-            .as_ref()
-            .map_or(0, DeploymentFacts::ready);
-        let endpoint = self
-            .addresses
-            .endpoint
-            .as_ref()
-            .filter(|_| serving > 0 && !self.is_asleep())?;
-        let secret = |role| {
-            let seen = self.world.secrets.get(&role)?;
-            Some(bytes(&seen.value.checksum))
-        };
-        let parts = [
-            ("spec", bytes(&json!(self.control_plane.spec).to_string())),
-            (
-                "tunnel",
-                bytes(self.settings.tunnel_image.as_deref().unwrap_or_default()),
-            ),
-            ("version", bytes(&self.version.to_string())),
-            (
-                "serving",
-                bytes(&serving_version(self.control_plane, self.version).to_string()),
-            ),
-            ("endpoint", bytes(&endpoint.to_string())),
-            ("authority", secret(SecretRole::Authority)?),
-            ("kubeconfig", secret(SecretRole::AdminKubeconfig)?),
-            (
-                "administrator",
-                bytes(chosen_kubeconfig(self.control_plane).unwrap_or_default()),
-            ),
-            ("frozen", bytes(&is_frozen(self.control_plane).to_string())),
-        ];
-        Some(checksum(
-            &parts.map(|(name, value)| (name.to_owned(), value)).into(),
-        ))
-    }
-
     pub(super) fn is_asleep(&self) -> bool {
         self.control_plane.spec.control_plane.deployment.replicas == 0
     }
@@ -367,7 +301,7 @@ impl<'a> Look<'a> {
         else {
             return false;
         };
-        rotation.has_next || (rotation.is_under_way() && !is_settled(self.world))
+        rotation.has_next || (rotation.is_under_way() && !self.is_settled())
     }
 
     fn resources(&self, before: Option<&KubernetesResources>) -> KubernetesResources {

@@ -3,6 +3,7 @@
 use butler_api::steward::tenant_control_plane::status::{MigrationStage, MigrationState};
 use butler_runtime::conditions::Answer;
 use pretty_assertions::assert_eq;
+use steward_tenant::TenantPart;
 
 use super::*;
 use crate::{
@@ -54,7 +55,7 @@ fn in_step(control_plane: &TenantControlPlane, world: &mut World) {
         if let Effect::ConfigureTenant { fingerprint } = effect {
             world.tenant = Some(TenantState {
                 configured: Some(fingerprint),
-                problem: None,
+                ..TenantState::default()
             });
         }
     }
@@ -250,6 +251,30 @@ fn a_copy_that_arrived_is_switched_to_and_the_old_store_is_emptied() {
     world.other_store = StoreView::Unnamed;
     let again = look(&control_plane, &world);
     assert_eq!((again.effects, again.status), (Vec::new(), plan.status));
+}
+
+#[test]
+fn a_move_ends_when_writes_are_accepted_whatever_is_in_the_way_of_an_addon() {
+    let (control_plane, mut world, memory) = switching();
+    set_up_in(&control_plane, &mut world, &memory);
+    pods_use(&mut world, "silver");
+    let mut control_plane = after(control_plane.clone(), &look(&control_plane, &world));
+    for _ in [MigrationStage::Sealing, MigrationStage::Finishing] {
+        run_errand(&control_plane, &mut world, Progress::Done(None));
+        control_plane = after(control_plane.clone(), &look(&control_plane, &world));
+    }
+    in_step(&control_plane, &mut world);
+    let hindered = |part: TenantPart| {
+        let mut world = world.clone();
+        let obstacle = (part, "it is somebody else's".to_owned());
+        world.tenant.as_mut().unwrap().obstacles = [obstacle].into();
+        stage(&look(&control_plane, &world))
+    };
+    assert_eq!(
+        hindered(TenantPart::Freeze),
+        Some(MigrationStage::Finishing)
+    );
+    assert_eq!(hindered(TenantPart::KubeProxy), None);
 }
 
 #[test]
@@ -530,8 +555,8 @@ fn a_copy_that_fails_is_tried_until_patience_is_over() {
 fn writes_that_cannot_be_refused_are_not_waited_for_without_end() {
     let (control_plane, mut world, _) = moving();
     world.tenant = Some(TenantState {
-        configured: None,
         problem: Some("the tenant's API server cannot be reached".to_owned()),
+        ..TenantState::default()
     });
     let plan = look_later(&control_plane, &world, 5);
     assert_eq!(stage(&plan), Some(MigrationStage::Returning));

@@ -24,6 +24,7 @@ mod phase;
 mod plan;
 mod stages;
 mod status;
+mod step;
 mod storage;
 
 use std::sync::Arc;

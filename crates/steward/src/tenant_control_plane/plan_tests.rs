@@ -21,6 +21,8 @@ mod exposure;
 mod inside;
 #[path = "migration_tests.rs"]
 mod migration;
+#[path = "obstacles_tests.rs"]
+mod obstacles;
 
 use super::*;
 use crate::{

@@ -2,6 +2,7 @@
 //! and now and then. While the tenant's state moves to another store, being in step means that its API servers refuse writes.
 
 use std::{
+    collections::BTreeMap,
     sync::{Arc, Weak},
     time::Duration,
 };
@@ -9,7 +10,7 @@ use std::{
 use butler_api::conditions::reasons;
 use butler_runtime::{
     backoff::Backoff,
-    conditions::Finding,
+    conditions::Answer,
     failure::{Class, Failure},
     kube_api_server::KubeApiServer,
     remote::{Health, RemoteCluster},
@@ -73,21 +74,30 @@ impl Work {
         let mut changes = 0;
         loop {
             let outcome = self.pass(&api, &mut side, &mut vigil).await;
-            let wait = match &outcome {
-                Ok(()) => {
+            let hindrance = match &outcome {
+                Ok(found) => found.class,
+                Err(failure) => Some(failure.class),
+            };
+            let wait = match hindrance {
+                None => {
                     failures = 0;
                     // Not all tenants at once.
                     REPAIR_PERIOD.mul_f64(0.75 + rand::rng().random::<f64>() / 2.0)
                 }
-                Err(failure) => {
-                    failures += 1;
-                    BACKOFF.after(failures, failure.class, rand::rng().random())
+                Some(class) => {
+                    // What needs somebody to act may be there for ever: it is no reason to tell at once of what may pass.
+                    failures = if class == Class::Terminal {
+                        0
+                    } else {
+                        failures + 1
+                    };
+                    BACKOFF.after(failures, class, rand::rng().random())
                 }
             };
             let Some(shared) = self.shared.upgrade() else {
                 return;
             };
-            if let Some(state) = self.state(outcome, failures) {
+            if let Some(state) = state(&self.fingerprint, outcome, failures) {
                 shared.tell(&self.uid, &self.fingerprint, state);
             }
             drop(shared);
@@ -105,26 +115,12 @@ impl Work {
         }
     }
 
-    fn state(&self, outcome: Result<(), Failure>, failures: u32) -> Option<TenantState> {
-        match outcome {
-            Ok(()) => Some(TenantState {
-                configured: Some(self.fingerprint.clone()),
-                problem: None,
-            }),
-            Err(failure) if failure.class != Class::Terminal && failures < WORTH_A_WORD => None,
-            Err(failure) => Some(TenantState {
-                configured: None,
-                problem: Some(failure.message),
-            }),
-        }
-    }
-
     async fn pass(
         &self,
         api: &KubeApiServer,
         side: &mut TenantSide,
         vigil: &mut Vigil,
-    ) -> Result<(), Failure> {
+    ) -> Result<Found, Failure> {
         self.ready().await?;
         // Before we look: what changes from then on is told. What cannot be watched is looked at all the same.
         if timeout(READY_WITHIN, vigil.begin()).await.is_err() {
@@ -146,14 +142,14 @@ impl Work {
         &self,
         api: &KubeApiServer,
         side: &mut TenantSide,
-    ) -> Result<(), Failure> {
+    ) -> Result<Found, Failure> {
         let report = side.reconcile(api, &self.facts).await?;
-        if self.facts.frozen {
-            in_place(&report, report.obstacle_of(TenantPart::Freeze))?;
-            self.frozen().await
-        } else {
-            in_place(&report, report.obstacle())
+        if !self.facts.frozen {
+            return Ok(Found::of(&report));
         }
+        refused_by_policy(&report)?;
+        self.frozen().await?;
+        Ok(Found::default())
     }
 
     /// Waits until the tenant's API servers refuse writes.
@@ -197,14 +193,118 @@ impl Work {
     }
 }
 
-/// Whether a pass reached its end.
-fn in_place(report: &Report, obstacle: Option<(TenantPart, &Finding)>) -> Result<(), Failure> {
+/// What a pass that has reached all parts found.
+#[derive(Debug, Default, PartialEq)]
+struct Found {
+    /// What is in the way of single parts.
+    obstacles: BTreeMap<TenantPart, String>,
+    /// What to do about that; nothing if all is as it shall be.
+    class: Option<Class>,
+}
+
+impl Found {
+    fn of(report: &Report) -> Self {
+        let parts = report.parts.iter();
+        let hindered = parts.filter(|(_, finding)| finding.answer != Answer::True);
+        let obstacles: BTreeMap<_, _> = hindered
+            .map(|(part, finding)| (*part, finding.message.clone()))
+            .collect();
+        let class = class_of(report);
+        Self {
+            class: (!obstacles.is_empty()).then_some(class),
+            obstacles,
+        }
+    }
+}
+
+/// What is known after a pass; nothing new while what has failed may pass.
+fn state(fingerprint: &str, outcome: Result<Found, Failure>, failures: u32) -> Option<TenantState> {
+    let is_worth_a_word = failures == 0 || failures >= WORTH_A_WORD;
+    is_worth_a_word.then(|| match outcome {
+        Ok(found) => TenantState {
+            configured: Some(fingerprint.to_owned()),
+            obstacles: found.obstacles,
+            problem: None,
+        },
+        Err(failure) => TenantState {
+            problem: Some(failure.message),
+            ..TenantState::default()
+        },
+    })
+}
+
+/// What is not a failure needs somebody to act.
+fn class_of(report: &Report) -> Class {
+    report.failure_class().unwrap_or(Class::Terminal)
+}
+
+/// Whether the policy is in place that refuses writes, of which alone a frozen tenant is told.
+fn refused_by_policy(report: &Report) -> Result<(), Failure> {
+    let obstacle = report.obstacle_of(TenantPart::Freeze);
     obstacle.map_or(Ok(()), |(part, finding)| {
         Err(Failure {
-            // What is not a failure needs somebody to act.
-            class: report.failure_class().unwrap_or(Class::Terminal),
+            class: class_of(report),
             reason: reasons::FAILED,
             message: format!("{part}: {}", finding.message),
         })
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use butler_runtime::conditions::Finding;
+    use pretty_assertions::assert_eq;
+
+    use super::*;
+
+    fn report(hindered: &[(TenantPart, &str)], failures: &[(TenantPart, Class)]) -> Report {
+        let good = TenantPart::ALL.map(|part| (part, Finding::new(true, reasons::READY, "")));
+        let mut parts = BTreeMap::from(good);
+        for (part, why) in hindered {
+            parts.insert(*part, Finding::new(false, reasons::NAME_TAKEN, *why));
+        }
+        let failures = failures.iter().map(|(part, class)| {
+            let failure = Failure {
+                class: *class,
+                reason: reasons::FAILED,
+                message: "refused".to_owned(),
+            };
+            (*part, failure)
+        });
+        Report {
+            applied: Vec::new(),
+            deleted: Vec::new(),
+            unchanged: 0,
+            parts,
+            checksums: BTreeMap::new(),
+            failures: failures.collect(),
+        }
+    }
+
+    #[test]
+    fn what_is_in_the_way_of_one_part_hides_nothing_of_the_others() {
+        let found = Found::of(&report(&[(TenantPart::KubeProxy, "somebody's own")], &[]));
+        assert_eq!(found.class, Some(Class::Terminal));
+        let state = state("abc", Ok(found), 0).unwrap();
+        assert_eq!(state.configured.as_deref(), Some("abc"));
+        assert_eq!(state.told().as_deref(), Some("kube-proxy: somebody's own"));
+        let none = Found::of(&report(&[], &[]));
+        assert_eq!((none.class, none.obstacles.len()), (None, 0));
+    }
+
+    #[test]
+    fn what_may_pass_is_told_when_it_has_not_passed_for_a_while() {
+        let part = TenantPart::CoreDns;
+        let found = || Found::of(&report(&[(part, "refused")], &[(part, Class::Retry)]));
+        assert_eq!(found().class, Some(Class::Retry));
+        assert_eq!(state("abc", Ok(found()), 1), None);
+        assert!(state("abc", Ok(found()), WORTH_A_WORD).is_some());
+        let lost = || Err(Failure::retry(reasons::FAILED, "no answer"));
+        assert_eq!(state("abc", lost(), 2), None);
+        let told = state("abc", lost(), WORTH_A_WORD).unwrap();
+        assert_eq!(
+            (told.configured, told.problem.as_deref()),
+            (None, Some("no answer"))
+        );
+    }
 }
