@@ -73,7 +73,7 @@ mod tests {
         fine
         spec.version: cannot go from v1.34.2 to v1.36.3 in one step: upgrade one minor version at a time, first to v1.35.x
         spec.version: cannot go from v1.34.2 back to v1.33.0: Kubernetes does not support going back to an older minor version
-        spec.version: cannot go from v1.34.2 to v1.36.3 in one step: upgrade one minor version at a time, first to v1.35.x
+        spec.version: cannot go from v1.34.2 to v1.36.3 in one step: v1.35.4 must have served between them; wait until it has, and if the control plane sleeps, wake it first
         ");
     }
 

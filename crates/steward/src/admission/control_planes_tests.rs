@@ -105,7 +105,7 @@ fn an_upgrade_on_the_way_cannot_be_overtaken_by_the_next_one() {
         "kubernetesResources": { "version": { "version": "v1.34.2", "status": "Upgrading" } },
     }))
     .unwrap();
-    insta::assert_snapshot!(verdict(&at_version("v1.36.3"), Some(&old)), @"spec.kubernetes.version: cannot go from v1.34.2 to v1.36.3 in one step: upgrade one minor version at a time, first to v1.35.x");
+    insta::assert_snapshot!(verdict(&at_version("v1.36.3"), Some(&old)), @"spec.kubernetes.version: cannot go from v1.34.2 to v1.36.3 in one step: v1.35.4 must have served between them; wait until it has, and if the control plane sleeps, wake it first");
 }
 
 #[test]

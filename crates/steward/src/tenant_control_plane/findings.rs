@@ -4,7 +4,7 @@ use butler_api::{
     conditions::{reasons, types},
     keys::annotations,
     steward::tenant_control_plane::TenantControlPlaneStatus,
-    version::rules::VersionRefusal,
+    version::{VersionStepError, rules::VersionRefusal},
 };
 use butler_runtime::{
     conditions::{Answer, Conditions, Finding},
@@ -210,7 +210,7 @@ impl Look<'_> {
             return Finding::new(
                 false,
                 reasons::VERSION_SKEW,
-                format!("spec.kubernetes.version: {refusal}"),
+                format!("spec.kubernetes.version: {}", self.skew(refusal)),
             );
         }
         let is_serving = stages
@@ -238,6 +238,19 @@ impl Look<'_> {
         )
     }
 
+    /// Why a version cannot follow. What sleeps does not come any further.
+    fn skew(&self, refusal: &VersionRefusal) -> String {
+        let skips = matches!(
+            refusal,
+            VersionRefusal::Step(VersionStepError::SkipsMinor { .. })
+        );
+        if skips && self.is_asleep() {
+            format!("{refusal}, and wake it there before the next step")
+        } else {
+            refusal.to_string()
+        }
+    }
+
     pub(super) fn notes(&self, refusal: Option<&VersionRefusal>) -> Vec<Note> {
         let mut notes: Vec<_> = self
             .review
@@ -248,7 +261,7 @@ impl Look<'_> {
         let ending = self.review.ending.iter();
         notes.extend(ending.map(|told| Note::warning(reasons::AUTHORITY_ENDS, told)));
         if let Some(refusal) = refusal {
-            notes.push(Note::warning(reasons::VERSION_SKEW, refusal.to_string()));
+            notes.push(Note::warning(reasons::VERSION_SKEW, self.skew(refusal)));
         }
         if let Some(migrated) = &self.migration.finding {
             notes.push(match migrated.reason {

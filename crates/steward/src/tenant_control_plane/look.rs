@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use butler_api::{
-    conditions::reasons,
+    conditions::{reasons, types},
     steward::tenant_control_plane::{
         ControlPlanePhase, TenantControlPlane, TenantControlPlaneStatus,
         status::{KubernetesResources, MigrationStage, StorageState, resources::VersionState},
@@ -34,7 +34,7 @@ use crate::{
     settings::Settings,
 };
 
-/// The version that all pods have run last.
+/// The version that all pods have run last: that of the data.
 pub(super) fn installed(control_plane: &TenantControlPlane) -> Option<&str> {
     let status = control_plane.status.as_ref()?;
     let version = status.kubernetes_resources.as_ref()?.version.as_ref()?;
@@ -42,6 +42,13 @@ pub(super) fn installed(control_plane: &TenantControlPlane) -> Option<&str> {
         .version
         .as_deref()
         .filter(|version| !version.is_empty())
+}
+
+/// Whether pods have served, and it is known of which version.
+fn has_served(control_plane: &TenantControlPlane) -> bool {
+    let status = control_plane.status.as_ref();
+    let mut stages = status.iter().flat_map(|status| &status.stages);
+    installed(control_plane).is_some() && stages.any(|stage| stage.name == types::AVAILABLE)
 }
 
 /// All that one look at a control plane finds.
@@ -308,8 +315,15 @@ impl<'a> Look<'a> {
         let found = self.world.deployment.as_ref();
         let pods_before = before.and_then(|before| before.deployment.as_ref());
         let image = build::api_server_image(self.control_plane, self.version);
+        // Asleep, the data is of the version that served last, whatever pods will wake with. What never served has no data.
         let is_done = found.is_some_and(|found| {
-            found.image.as_ref() == Some(&image) && (self.is_asleep() || found.is_rolled_out())
+            let is_there = if self.is_asleep() {
+                !has_served(self.control_plane)
+            } else {
+                // A Deployment that has not heard yet that it is woken has all the pods that it wants, and none serves.
+                found.is_rolled_out() && found.ready() > 0
+            };
+            found.image.as_ref() == Some(&image) && is_there
         });
         let now_installed = is_done.then(|| self.version.to_string());
         let installed = now_installed.or_else(|| installed(self.control_plane).map(str::to_owned));

@@ -386,6 +386,90 @@ fn a_version_that_cannot_follow_changes_nothing_and_says_why() {
     insta::assert_snapshot!(ready.message, @"spec.kubernetes.version: cannot go from v1.36.3 back to v1.34.2: Kubernetes does not support going back to an older minor version");
 }
 
+/// The version of the data, as the status names it.
+fn served(plan: &Plan<TenantControlPlaneStatus, Effect>) -> String {
+    let resources = plan.status.kubernetes_resources.clone().unwrap();
+    resources.version.unwrap().version.unwrap()
+}
+
+/// The image that pods are made with, if they can be made.
+fn image(plan: &Plan<TenantControlPlaneStatus, Effect>) -> Option<String> {
+    let mut applied = plan.apply.iter();
+    let pods = applied.find(|made| made.kind.kind == "Deployment")?;
+    let text = pods.body.to_string();
+    let (_, tag) = text.split_once("kube-apiserver:")?;
+    let (tag, _) = tag.split_once('"')?;
+    Some(format!("registry.k8s.io/kube-apiserver:{tag}"))
+}
+
+#[test]
+fn a_minor_version_is_not_skipped_by_whoever_sleeps() {
+    let (mut control_plane, mut world, memory) = ready(control_plane_with(json!({
+        "kubernetes": { "version": "v1.34.2", "kubelet": {} },
+    })));
+    let mut go_to = |version: &str, replicas: i32| {
+        control_plane.spec.control_plane.deployment.replicas = replicas;
+        control_plane.spec.kubernetes.version = version.to_owned();
+        // Certificates are made before the pods are, and the status follows what these do.
+        for pass in 0..4 {
+            let plan = look(&control_plane, &world);
+            issued(&control_plane, &plan, &memory);
+            world.secrets = memory.seen();
+            control_plane = after(control_plane.clone(), &plan);
+            if pass == 3 {
+                let conditions = plan.status.conditions.iter();
+                let mut ready = conditions.filter(|said| said.type_ == types::READY);
+                let said = ready.next().unwrap().message.clone();
+                return format!("{}, {}: {said}", served(&plan), image(&plan).unwrap());
+            }
+            if let Some(image) = image(&plan) {
+                world.deployment = Some(serving(&image, replicas));
+            }
+        }
+        unreachable!("the last pass returns");
+    };
+    let told = [
+        go_to("v1.34.2", 0),
+        go_to("v1.35.4", 0),
+        go_to("v1.36.3", 0),
+        go_to("v1.35.4", 0),
+        go_to("v1.35.4", 2),
+        go_to("v1.36.3", 0),
+    ];
+    insta::assert_snapshot!(told.join("\n"), @"
+    v1.34.2, registry.k8s.io/kube-apiserver:v1.34.2: it is scaled to zero; scale it up to wake it
+    v1.34.2, registry.k8s.io/kube-apiserver:v1.35.4: it is scaled to zero; scale it up to wake it
+    v1.34.2, registry.k8s.io/kube-apiserver:v1.34.2: spec.kubernetes.version: cannot go from v1.34.2 to v1.36.3 in one step: upgrade one minor version at a time, first to v1.35.x, and wake it there before the next step
+    v1.34.2, registry.k8s.io/kube-apiserver:v1.35.4: it is scaled to zero; scale it up to wake it
+    v1.35.4, registry.k8s.io/kube-apiserver:v1.35.4: the API server serves at 192.0.2.4:6443
+    v1.35.4, registry.k8s.io/kube-apiserver:v1.36.3: it is scaled to zero; scale it up to wake it
+    ");
+}
+
+#[test]
+fn who_is_woken_has_not_served_before_a_pod_does() {
+    let (mut control_plane, mut world, _) = ready(control_plane_with(json!({
+        "kubernetes": { "version": "v1.34.2", "kubelet": {} },
+    })));
+    control_plane.spec.kubernetes.version = "v1.35.4".to_owned();
+    let asleep = serving("registry.k8s.io/kube-apiserver:v1.35.4", 0);
+    world.deployment = Some(asleep);
+    assert_eq!(served(&look(&control_plane, &world)), "v1.34.2");
+}
+
+#[test]
+fn what_never_served_has_no_data_and_is_of_the_version_it_asks_for() {
+    let (mut control_plane, mut world, _) = ready(control_plane_with(json!({
+        "controlPlane": {
+            "service": { "serviceType": "LoadBalancer" }, "deployment": { "replicas": 0 },
+        },
+        "kubernetes": { "version": "v1.35.4", "kubelet": {} },
+    })));
+    control_plane.spec.kubernetes.version = "v1.36.3".to_owned();
+    world.deployment = Some(serving("registry.k8s.io/kube-apiserver:v1.36.3", 0));
+    assert_eq!(served(&look(&control_plane, &world)), "v1.36.3");
+}
+
 #[test]
 fn a_version_that_is_not_hosted_makes_nothing() {
     let control_plane =
