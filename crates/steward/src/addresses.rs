@@ -70,6 +70,21 @@ pub fn addresses(control_plane: &TenantControlPlane, service: Option<&ServiceFac
     }
 }
 
+/// The address of the management cluster's Services that the tenant's Service `kubernetes` leads to, although clients connect to
+/// another place: for want of an address of that place. Nothing if somebody named an address that nodes reach.
+pub fn stands_in(
+    control_plane: &TenantControlPlane,
+    service: Option<&ServiceFacts>,
+) -> Option<IpAddr> {
+    let named = control_plane.spec.network_profile.address.as_deref();
+    let is_named = named.is_some_and(|named| named.parse::<IpAddr>().is_ok());
+    let found = addresses(control_plane, service);
+    let cluster_ip: IpAddr = service?.cluster_ip.as_deref()?.parse().ok()?;
+    let advertised = found.advertised.filter(|found| *found == cluster_ip)?;
+    let endpoint = found.endpoint?;
+    (!is_named && endpoint.host() != advertised.to_string()).then_some(advertised)
+}
+
 /// The port of the API server.
 pub fn port(profile: &NetworkProfile) -> u16 {
     u16::try_from(profile.port).unwrap_or(API_SERVER_PORT)

@@ -4,6 +4,7 @@ use butler_api::{steward::tenant_control_plane::TenantControlPlane, version::Kub
 
 use super::pods::{refused_by_own_tunnel, unknown_plugins};
 use crate::{
+    addresses::{addresses, stands_in},
     projections::ServiceFacts,
     settings::Settings,
     tunnel::{self, TcpProxy},
@@ -24,8 +25,10 @@ pub fn shortfalls(
                 .to_owned(),
         );
     }
-    if let Some(Err(refusal)) = TcpProxy::of(control_plane, settings) {
-        all.push(format!("spec.addons.tcpProxy: {refusal}"));
+    match TcpProxy::of(control_plane, settings) {
+        Some(Err(refusal)) => all.push(format!("spec.addons.tcpProxy: {refusal}")),
+        Some(Ok(_)) => {}
+        None => all.extend(unreached(control_plane, service)),
     }
     if spec.addons.konnectivity.is_some() && !tunnel::has_a_name_of_its_own(control_plane) {
         all.push(
@@ -48,6 +51,18 @@ pub fn shortfalls(
     all
 }
 
+/// That pods find no API server where they look for it. The Service `kubernetes` leads to addresses, and to no names.
+fn unreached(control_plane: &TenantControlPlane, service: Option<&ServiceFacts>) -> Option<String> {
+    let address = stands_in(control_plane, service)?;
+    let endpoint = addresses(control_plane, service).endpoint?;
+    Some(format!(
+        "spec.addons.tcpProxy: pods of the tenant do not reach their API server by the Service kubernetes, which leads to {address}, \
+         an address inside of the management cluster, since {} is a name and there is no address; switch spec.addons.tcpProxy on, or \
+         set spec.networkProfile.address to the address at which nodes reach the API server",
+        endpoint.host()
+    ))
+}
+
 /// Flags without their values: these are for the process alone.
 fn left_out(end: &str, arguments: &[String]) -> Option<String> {
     let flags: Vec<_> = arguments
@@ -66,20 +81,24 @@ fn left_out(end: &str, arguments: &[String]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use insta::assert_snapshot;
+    use k8s_openapi::api::core::v1::LoadBalancerIngress;
     use serde_json::{Value, json};
 
     use super::*;
     use crate::testing::{control_plane_with, service_at};
 
     fn told(spec: Value) -> String {
+        told_at(spec, &service_at("192.0.2.4"))
+    }
+
+    fn told_at(spec: Value, service: &ServiceFacts) -> String {
         let settings = Settings {
             tunnel_image: Some("example.com/butler:v1".to_owned()),
             ..Settings::default()
         };
         let control_plane = control_plane_with(spec);
         let version = control_plane.spec.kubernetes.version.parse().unwrap();
-        let service = service_at("192.0.2.4");
-        shortfalls(&control_plane, &version, Some(&service), &settings).join("\n")
+        shortfalls(&control_plane, &version, Some(service), &settings).join("\n")
     }
 
     #[test]
@@ -89,6 +108,55 @@ mod tests {
             "konnectivity": { "agent": { "extraArgs": ["--dial-timeout=3s"] } },
         });
         assert_snapshot!(told(json!({ "addons": addons })), @"");
+    }
+
+    #[test]
+    fn pods_that_are_led_to_an_address_that_they_do_not_reach_are_told_of() {
+        let only_named = ServiceFacts {
+            cluster_ip: Some("10.0.0.7".to_owned()),
+            balancers: vec![LoadBalancerIngress {
+                hostname: Some("lb.example.com".to_owned()),
+                ..LoadBalancerIngress::default()
+            }],
+            ..ServiceFacts::default()
+        };
+        let behind = |service: &str, parts: Value| {
+            let mut spec = json!({ "controlPlane": { "service": { "serviceType": service } } });
+            for (name, part) in parts.as_object().unwrap() {
+                let members = part.as_object().unwrap();
+                for (field, value) in members {
+                    spec[name][field] = value.clone();
+                }
+            }
+            told_at(spec, &only_named)
+        };
+        let ingress = json!({ "ingress": { "hostname": "shop.k8s.example.com" } });
+        let gateway = json!({ "gateway": { "hostname": "shop.k8s.example.com", "parentRefs": [{ "name": "public" }] } });
+        let all = [
+            behind("LoadBalancer", json!({})),
+            behind("ClusterIP", json!({ "controlPlane": ingress })),
+            behind("ClusterIP", json!({ "controlPlane": gateway })),
+        ];
+        assert_snapshot!(all.join("\n"), @"
+        spec.addons.tcpProxy: pods of the tenant do not reach their API server by the Service kubernetes, which leads to 10.0.0.7, an address inside of the management cluster, since lb.example.com is a name and there is no address; switch spec.addons.tcpProxy on, or set spec.networkProfile.address to the address at which nodes reach the API server
+        spec.addons.tcpProxy: pods of the tenant do not reach their API server by the Service kubernetes, which leads to 10.0.0.7, an address inside of the management cluster, since shop.k8s.example.com is a name and there is no address; switch spec.addons.tcpProxy on, or set spec.networkProfile.address to the address at which nodes reach the API server
+        spec.addons.tcpProxy: pods of the tenant do not reach their API server by the Service kubernetes, which leads to 10.0.0.7, an address inside of the management cluster, since shop.k8s.example.com is a name and there is no address; switch spec.addons.tcpProxy on, or set spec.networkProfile.address to the address at which nodes reach the API server
+        ");
+        for reached in [
+            behind("ClusterIP", json!({})),
+            behind("LoadBalancer", json!({ "addons": { "tcpProxy": {} } })),
+            behind(
+                "LoadBalancer",
+                json!({ "networkProfile": { "address": "192.0.2.9" } }),
+            ),
+            // Whoever has a route there says so.
+            behind(
+                "ClusterIP",
+                json!({ "controlPlane": ingress, "networkProfile": { "address": "10.0.0.7" } }),
+            ),
+        ] {
+            assert_eq!(reached, "");
+        }
     }
 
     #[test]
