@@ -1,6 +1,6 @@
 //! What Steward remembers of the objects it reads: conclusions, not bodies.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use butler_api::keys::labels;
 use butler_runtime::{
@@ -93,6 +93,8 @@ pub struct DeploymentFacts {
     pub store: Option<String>,
     /// Fingerprints of the Secrets by which the newest pods trust somebody.
     pub trust: BTreeMap<SecretRole, String>,
+    /// The Secrets that the newest pods mount.
+    pub mounts: BTreeSet<SecretRole>,
     /// What the Deployment says of itself.
     pub status: DeploymentStatus,
 }
@@ -136,11 +138,16 @@ impl Projection for DeploymentFacts {
         let spec = deployment.spec.unwrap_or_default();
         let labels = spec.template.metadata.and_then(|metadata| metadata.labels);
         let found = labels.unwrap_or_default();
-        let trust = TRUST.into_iter().filter_map(|role| {
+        let checksum = |role: SecretRole| {
             let prefix = labels::STEWARD_COMPONENT_CHECKSUM_PREFIX;
-            let label = format!("{prefix}{}", role.checksum_label());
-            Some((role, found.get(&label)?.clone()))
-        });
+            found.get(&format!("{prefix}{}", role.checksum_label()))
+        };
+        let trust = TRUST
+            .into_iter()
+            .filter_map(|role| Some((role, checksum(role)?.clone())));
+        let mounts = SecretRole::ALL
+            .into_iter()
+            .filter(|role| checksum(*role).is_some());
         let pod = spec.template.spec.unwrap_or_default();
         let mut containers = pod.containers.into_iter();
         let api_server = containers.find(|container| container.name == API_SERVER);
@@ -152,6 +159,7 @@ impl Projection for DeploymentFacts {
             image: api_server.and_then(|container| container.image),
             store: found.get(labels::STEWARD_DATA_STORE).cloned(),
             trust: trust.collect(),
+            mounts: mounts.collect(),
             status: deployment.status.unwrap_or_default(),
         })
     }

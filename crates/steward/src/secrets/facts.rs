@@ -2,12 +2,14 @@
 
 use std::{collections::BTreeMap, fmt::Write as _, sync::Arc};
 
-use butler_api::keys::{annotations, finalizers, labels, values};
+use butler_api::keys::{annotations, finalizers, groups, labels, values};
 use butler_runtime::{
     cache::{Cached, Projection},
     object::{Kind, ObjectKey},
 };
-use k8s_openapi::{ByteString, api::core::v1::Secret};
+use k8s_openapi::{
+    ByteString, api::core::v1::Secret, apimachinery::pkg::apis::meta::v1::OwnerReference,
+};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
@@ -35,6 +37,8 @@ pub struct KeptSecret {
     pub generator: Option<String>,
     /// The name of the control plane that the generator made it for, if any.
     pub generated_for: Option<String>,
+    /// UID of the control plane that it goes with, if any.
+    pub owner: Option<String>,
     /// Fingerprint of its values.
     pub checksum: String,
     /// The fingerprint we left when we wrote it; absent if somebody else brought the Secret.
@@ -151,6 +155,17 @@ fn rotation(
     }
 }
 
+/// The control plane among owners.
+fn owner_of(owners: &[OwnerReference]) -> Option<String> {
+    let mut owners = owners.iter();
+    let found = owners.find(|owner| {
+        owner.api_version == groups::STEWARD_API_VERSION
+            && owner.kind == "TenantControlPlane"
+            && owner.controller == Some(true)
+    });
+    found.map(|owner| owner.uid.clone())
+}
+
 /// Fingerprint of a Secret's values.
 pub fn checksum(data: &BTreeMap<String, ByteString>) -> String {
     let mut digest = Sha256::new();
@@ -195,6 +210,11 @@ impl Projection for KeptSecret {
             role,
             generator: label(labels::STEWARD_MANAGED_BY),
             generated_for: label(labels::STEWARD_MANAGED_FOR),
+            owner: secret
+                .metadata
+                .owner_references
+                .as_deref()
+                .and_then(owner_of),
             checksum: checksum(&data),
             written: notes.get(annotations::STEWARD_CHECKSUM).cloned(),
             rotate: notes

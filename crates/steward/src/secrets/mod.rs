@@ -1,11 +1,12 @@
 //! Certificates, keys and kubeconfigs of control planes.
 //!
 //! Owns what each Secret must hold ([`wanted`]), what one that exists holds ([`KeptSecret`]), whether that is good ([`review`]),
-//! and how it is made ([`issue`]). Key material is in none of the first three: it is made, or read, where it is written.
+//! which are needed no more ([`leftovers`]), and how one is made ([`issue`]). Key material is in none of the first four: it is made, or read, where it is written.
 
 mod content;
 mod facts;
 mod issue;
+mod leftovers;
 mod order;
 mod renewal;
 mod review;
@@ -19,6 +20,7 @@ pub use content::{KubeconfigFacts, Pair};
 pub use facts::{Content, KeptSecret, Seen, checksum};
 pub use issue::{Keys, KeysOnThreads, issue};
 pub(crate) use issue::{LEAF_LIFE, bytes};
+pub use leftovers::leftovers;
 pub use order::{Guard, KubeconfigWish, LeafWish, Order, Recipe};
 pub use renewal::Moment;
 pub(crate) use renewal::authority_renewal;

@@ -30,7 +30,7 @@ use crate::{
     move_port::Stillness,
     names::{Names, SecretRole},
     projections::DeploymentFacts,
-    secrets::{Moment, Review, review, wanted},
+    secrets::{Moment, Review, Seen, leftovers, review, wanted},
     settings::Settings,
 };
 
@@ -61,6 +61,8 @@ pub(super) struct Look<'a> {
     pub(super) names: Names,
     pub(super) addresses: Addresses,
     pub(super) review: Review,
+    /// The Secrets that are ours and not wanted any more.
+    leftovers: Vec<(SecretRole, &'a Seen)>,
     pub(super) storage: Storage,
     pub(super) migration: Migration,
 }
@@ -79,13 +81,15 @@ impl<'a> Look<'a> {
             now,
             deadline: settings.certificate_deadline,
         };
+        let names = Names::of(control_plane);
         let mut look = Self {
             control_plane,
             world,
             version,
             settings,
             now,
-            names: Names::of(control_plane),
+            leftovers: leftovers(&names, &wanted, &world.secrets),
+            names,
             addresses: addresses(control_plane, service),
             review: Review::default(),
             storage: storage::look(control_plane, world, moment),
@@ -231,7 +235,21 @@ impl<'a> Look<'a> {
         effects.extend(setup.map(Effect::EnsureStore));
         effects.extend(self.tenant_effect());
         effects.extend(self.migration.order.clone().map(Effect::RunErrand));
+        effects.extend(self.removals());
         effects
+    }
+
+    /// What is left over goes when no pod mounts it any more.
+    fn removals(&self) -> impl Iterator<Item = Effect> {
+        let unmounted = self.leftovers.iter().filter(|(role, _)| {
+            let pods = self.world.deployment.as_ref();
+            pods.is_none_or(|pods| pods.is_rolled_out() && !pods.mounts.contains(role))
+        });
+        unmounted.map(|(role, seen)| Effect::RemoveSecret {
+            role: *role,
+            uid: seen.facts.uid.clone(),
+            resource_version: seen.facts.resource_version.clone(),
+        })
     }
 
     fn tenant_effect(&self) -> Option<Effect> {

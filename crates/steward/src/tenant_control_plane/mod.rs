@@ -92,6 +92,15 @@ pub enum Effect {
     },
     /// Lets go of the inside of the tenant.
     ReleaseTenant,
+    /// Removes a Secret that nothing needs any more.
+    RemoveSecret {
+        /// Which.
+        role: SecretRole,
+        /// Its UID.
+        uid: String,
+        /// The version that was judged.
+        resource_version: String,
+    },
     /// Ends the pods: their Deployment goes when all of them are gone.
     EndPods {
         /// UID of the Deployment.
@@ -248,6 +257,7 @@ impl Reconciler for TenantControlPlaneReconciler {
             | Effect::FreeSecrets { .. } => Needs::Nothing,
             Effect::DiscardStore(_)
             | Effect::RunErrand(_)
+            | Effect::RemoveSecret { .. }
             | Effect::ReleaseTenant
             | Effect::EndPods { .. }
             | Effect::DropLegacyFinalizer => Needs::EarlierEffects,

@@ -12,7 +12,11 @@ use kube::ResourceExt;
 use serde_json::json;
 
 use super::{Effect, TenantControlPlaneReconciler, key_of};
-use crate::{names::Names, secrets::issue, store};
+use crate::{
+    names::Names,
+    secrets::{issue, overtaken, secret_kind},
+    store,
+};
 
 pub(super) async fn perform(
     control_plane: &TenantControlPlane,
@@ -49,6 +53,19 @@ pub(super) async fn perform(
                 tenants.release(names.uid());
             }
             Ok(())
+        }
+        Effect::RemoveSecret {
+            role,
+            uid,
+            resource_version,
+        } => {
+            let preconditions = Preconditions {
+                uid: Some(uid.clone()),
+                resource_version: Some(resource_version.clone()),
+            };
+            let (kind, key) = (secret_kind(), names.secret(*role));
+            let removed = context.api().delete(&kind, &key, preconditions);
+            removed.await.map_err(|error| overtaken(error, &key))
         }
         Effect::EndPods { uid } => {
             let preconditions = Preconditions {

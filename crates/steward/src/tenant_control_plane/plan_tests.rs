@@ -711,6 +711,73 @@ fn secrets_that_an_older_release_holds_are_freed_at_once_and_at_the_end_at_the_l
 }
 
 #[test]
+fn secrets_of_a_tunnel_that_is_switched_off_go_when_no_pod_mounts_them() {
+    let (mut control_plane, mut world, memory) = ready(control_plane_with(json!({
+        "controlPlane": {
+            "service": { "serviceType": "ClusterIP" },
+            "ingress": { "hostname": "shop.k8s.example.com" },
+        },
+        "addons": { "konnectivity": {} },
+    })));
+    let roles = [
+        SecretRole::KonnectivityCertificate,
+        SecretRole::KonnectivityKubeconfig,
+    ];
+    let removed = |control_plane: &TenantControlPlane, world: &World| {
+        let effects = look(control_plane, world).effects.into_iter();
+        let removed = effects.filter_map(|effect| match effect {
+            Effect::RemoveSecret { role, .. } => Some(role),
+            _ => None,
+        });
+        removed.collect::<Vec<_>>()
+    };
+    world.deployment.as_mut().unwrap().mounts = roles.into();
+    assert_eq!(removed(&control_plane, &world), []);
+    let with_tunnel = control_plane.clone();
+    control_plane.spec.addons.konnectivity = None;
+    assert_eq!(removed(&control_plane, &world), [], "pods mount them");
+    world.deployment.as_mut().unwrap().mounts.clear();
+    world.deployment.as_mut().unwrap().status.updated_replicas = Some(1);
+    assert_eq!(removed(&control_plane, &world), [], "the last pod does");
+    world.deployment.as_mut().unwrap().status.updated_replicas = Some(2);
+    assert_eq!(removed(&control_plane, &world), roles);
+    assert_eq!(removed(&with_tunnel, &world), []);
+
+    // Without a public name, the tunnel shows what the API server shows.
+    let mut nameless = with_tunnel;
+    nameless.spec.control_plane.ingress = None;
+    assert_eq!(removed(&nameless, &world), roles[..1]);
+
+    // What is not ours beyond doubt stays.
+    let key = Names::of(&control_plane).secret(roles[1]);
+    let ours = memory.body(&key).unwrap();
+    let mut changed = Vec::new();
+    for (pointer, value) in [
+        ("/data/mine", json!(bytes("a value"))),
+        ("/metadata/ownerReferences/0/uid", json!("another")),
+        (
+            "/metadata/annotations/steward.butlerlabs.dev~1paused",
+            json!(""),
+        ),
+        (
+            "/metadata/annotations/steward.butlerlabs.dev~1checksum",
+            json!("other"),
+        ),
+    ] {
+        let mut body = ours.clone();
+        let (parent, name) = pointer.rsplit_once('/').unwrap();
+        body.pointer_mut(parent).unwrap()[name.replace("~1", "/")] = value;
+        changed.push(body);
+    }
+    for body in changed {
+        memory.remove(&key);
+        memory.put(body);
+        world.secrets = memory.seen();
+        assert_eq!(removed(&control_plane, &world), roles[..1]);
+    }
+}
+
+#[test]
 fn the_tenant_is_looked_after_as_soon_as_its_api_server_serves() {
     let (control_plane, mut world, _) = ready(control_plane("LoadBalancer"));
     world.tenant = Some(crate::tenant_port::TenantState::default());
