@@ -92,6 +92,9 @@ pub(crate) struct Blueprint {
     pub(crate) external_cloud_provider: bool,
     /// When a machine that no longer works is replaced; `None` if never.
     pub(crate) machine_health: Option<HealthLimits>,
+    /// Whether a machine is ill whose node is not ready. Not before there is a network for pods: until then no node is ready, and
+    /// another machine would not be either.
+    pub(crate) nodes_are_judged: bool,
 }
 
 impl Blueprint {

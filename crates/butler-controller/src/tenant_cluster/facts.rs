@@ -260,6 +260,23 @@ impl Existence {
     }
 }
 
+/// What is known of what watches over machines.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct HealthFacts {
+    /// Whether it replaces machines whose nodes are not ready.
+    pub(super) judges_nodes: bool,
+}
+
+impl HealthFacts {
+    fn of(object: &Value) -> Self {
+        let judged = object.pointer("/spec/checks/unhealthyNodeConditions");
+        let judged = judged.and_then(Value::as_array);
+        Self {
+            judges_nodes: judged.is_some_and(|judged| !judged.is_empty()),
+        }
+    }
+}
+
 applied! {
     /// A control plane that Steward hosts.
     StewardFacts(ControlPlaneFacts) = Kind::of::<StewardControlPlane>();
@@ -278,7 +295,7 @@ applied! {
     /// What machines boot with.
     BootstrapTemplate(Existence) = kinds::kubeadm_config_template();
     /// When machines are replaced.
-    HealthCheck(Existence) = kinds::machine_health_check();
+    HealthCheck(HealthFacts) = kinds::machine_health_check();
 }
 
 /// Where a Gateway is reached.

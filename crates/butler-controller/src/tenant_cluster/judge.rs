@@ -21,7 +21,7 @@ use super::{
     upgrade::{self, Progress, Running, RunningPool},
     why::Waiting,
 };
-use crate::tenant_rules;
+use crate::{cluster_api::MachineFacts, tenant_rules};
 
 /// The field whose breaches concern the version alone.
 const VERSION_FIELD: &str = "spec.kubernetesVersion";
@@ -180,6 +180,14 @@ fn running(blueprint: &Blueprint, related: &Related) -> Running {
         is_settled: control_plane.is_some_and(|facts| facts.available && !facts.rolling_out),
         pools,
     }
+}
+
+/// Where Butler does not bring the network of the pods, a machine is ill by its node only once nodes were ready: before, all nodes
+/// are like that, and machines would be replaced for ever. What watches over machines remembers it.
+pub(super) fn judge_nodes(blueprint: &mut Blueprint, world: &World) {
+    let mut machines = world.related.machines.values();
+    let were_ready = world.nodes_are_judged || machines.any(MachineFacts::is_ready);
+    blueprint.nodes_are_judged |= were_ready;
 }
 
 /// A cluster that is over its limits, or may not be where it is, gets no more machines than it has.

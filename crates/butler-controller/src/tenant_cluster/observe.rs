@@ -36,8 +36,9 @@ use super::{
     addresses,
     credentials::{self, Bundles},
     facts::{
-        ControlPlaneFacts, DeploymentFacts, GatewayAddress, HostedFacts, InfrastructureFacts,
-        KamajiFacts, KubeadmFacts, KubevirtFacts, MachineSetFacts, NutanixFacts, StewardFacts,
+        ControlPlaneFacts, DeploymentFacts, GatewayAddress, HealthCheck, HostedFacts,
+        InfrastructureFacts, KamajiFacts, KubeadmFacts, KubevirtFacts, MachineSetFacts,
+        NutanixFacts, StewardFacts,
     },
     growth::{self, Demand},
     related::{NamespaceSight, Related, Seen},
@@ -67,6 +68,8 @@ pub struct World {
     pub others: Vec<TenantClusterFacts>,
     /// What exists for it.
     pub related: Related,
+    /// Whether machines are replaced already whose nodes are not ready.
+    pub nodes_are_judged: bool,
     /// Its images by the name of the `ImageSync`.
     pub images: BTreeMap<String, ImageSight>,
     /// Its first addresses, granted or asked for.
@@ -131,6 +134,7 @@ pub(super) async fn observe(
     let uid = cluster.uid().unwrap_or_default();
     Ok(World {
         related: related(cluster, context).await?,
+        nodes_are_judged: nodes_are_judged(&uid, caches),
         images: images(&uid, caches),
         addresses: provider
             .as_ref()
@@ -283,6 +287,13 @@ fn balancer(
     let key = owned.find(|key| key.namespace.as_deref() == Some(namespace))?;
     let found = store.get(key)?;
     Some(found.value.0.status.clone().unwrap_or_default())
+}
+
+fn nodes_are_judged(uid: &str, caches: &Caches) -> bool {
+    let store = caches.store::<HealthCheck>();
+    let owned = store.owned_by(uid).into_iter();
+    let mut owned = owned.filter_map(|facts| store.get(&facts.key));
+    owned.any(|found| found.value.0.judges_nodes)
 }
 
 fn images(uid: &str, caches: &Caches) -> BTreeMap<String, ImageSight> {

@@ -161,6 +161,7 @@ fn draft(cluster: &TenantCluster, world: &World, now: Timestamp) -> Draft {
                 return Draft::nothing(cluster, world, waits);
             }
         };
+    judge::judge_nodes(&mut blueprint, world);
     let progress = judge::take_turns(&mut blueprint, related, refusal);
     if refusal == Refusal::Growth {
         judge::hold_growth(&mut blueprint, related);

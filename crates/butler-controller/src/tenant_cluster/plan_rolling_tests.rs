@@ -3,13 +3,16 @@
 use pretty_assertions::assert_eq;
 use serde_json::json;
 
-use super::{tests::was_ready, *};
+use super::{
+    tests::{applied, was_ready},
+    *,
+};
 use crate::{
     cluster_api::MachineFacts,
     tenant_cluster::{
         facts::DeploymentFacts,
         related::{Related, Seen},
-        scene::{after, condition, deployment, node, provider, ready, world},
+        scene::{after, condition, deployment, node, provider, ready, serving, shop, world},
     },
     testing::at,
 };
@@ -85,6 +88,29 @@ fn a_pool_that_is_taken_away_is_told_until_it_is_gone() {
     Updating (True Ready: ) True RollingOut: pool large: it is being removed, machines left: 1
     Ready (True Ready: ) False Ready:
     ");
+}
+
+#[test]
+fn machines_are_not_replaced_for_their_nodes_before_the_tenant_has_brought_a_network() {
+    let own = shop(&json!({ "addons": { "cni": { "provider": "none" } } }));
+    let judged = |cluster: &TenantCluster, world: &World| {
+        let plan = plan(cluster, world, at(200));
+        let checks = applied(&plan, "MachineHealthCheck")[0]["spec"]["checks"].clone();
+        assert_eq!(checks["nodeStartupTimeoutSeconds"], 1200);
+        let conditions = checks["unhealthyNodeConditions"].as_array();
+        conditions.map(Vec::len)
+    };
+    // The nodes are there, and wait for a network.
+    let mut world = world(serving());
+    assert_eq!(judged(&own, &world), None);
+    let local = shop(&json!({}));
+    assert_eq!(judged(&local, &world), Some(2), "its network is ours");
+    world.related = ready();
+    assert_eq!(judged(&own, &world), Some(2), "a network was brought");
+    // All nodes are lost at once, or the network is.
+    world.related = serving();
+    world.nodes_are_judged = true;
+    assert_eq!(judged(&own, &world), Some(2), "it stays so");
 }
 
 #[test]

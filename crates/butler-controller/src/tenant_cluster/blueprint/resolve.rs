@@ -136,6 +136,8 @@ pub(super) fn resolve(
             .and_then(|wish| wish.external_cloud_provider)
             .unwrap_or(false),
         machine_health: case.reading.machine_health,
+        // That network is there with the machines. Of any other only the nodes can tell.
+        nodes_are_judged: cni == Some(CniProvider::Bridge),
     })
 }
 

@@ -4,7 +4,7 @@ use butler_api::{keys::labels, normalize::tenant_cluster::HealthLimits};
 use butler_runtime::object::Manifest;
 use serde_json::{Value, json};
 
-use super::{machines::selected, metadata};
+use super::{machines::selected, metadata, without_empty};
 use crate::tenant_cluster::{
     blueprint::{Blueprint, ControlPlane, Pool, deployment_name},
     kinds,
@@ -45,15 +45,21 @@ fn check(
     // One ill machine is always replaced, also if it is the only one.
     let ill_at_once = (replicas.saturating_mul(ILL_AT_ONCE_PERCENT) / 100).max(1);
     let unready = |status: &str| json!({ "type": "Ready", "status": status, "timeoutSeconds": limits.unhealthy.as_secs() });
+    let ill = if blueprint.nodes_are_judged {
+        json!([unready("Unknown"), unready("False")])
+    } else {
+        Value::Null
+    };
     let body = json!({
         "metadata": metadata(blueprint, name),
         "spec": {
             "clusterName": blueprint.name,
             "selector": { "matchLabels": selector },
-            "checks": {
+            // A node registers without a network for pods, so a machine that never becomes one is ill in any case.
+            "checks": without_empty(json!({
                 "nodeStartupTimeoutSeconds": limits.node_startup.as_secs(),
-                "unhealthyNodeConditions": [unready("Unknown"), unready("False")],
-            },
+                "unhealthyNodeConditions": ill,
+            })),
             "remediation": { "triggerIf": { "unhealthyLessThanOrEqualTo": ill_at_once } },
         },
     });
