@@ -83,20 +83,6 @@ impl Decision {
     }
 }
 
-/// The pools that addresses come from, those that are asked first at the front.
-fn preferred(provider: &ProviderConfig) -> Vec<ObjectKey> {
-    let network = provider.spec.network.as_ref();
-    let network = network.filter(|network| network.mode == NetworkMode::Ipam);
-    let mut pools: Vec<&PoolReference> = network
-        .into_iter()
-        .flat_map(|network| &network.pool_refs)
-        .collect();
-    pools.sort_by_key(|pool| std::cmp::Reverse(pool.priority));
-    let namespace = provider.namespace().unwrap_or_default();
-    let key = |pool: &PoolReference| ObjectKey::namespaced(&namespace, &pool.name);
-    pools.into_iter().map(key).collect()
-}
-
 /// Key of the first allocation. Its end tells apart what the names run together: `a-b/c` and `a/b-c`.
 pub(super) fn key(cluster: &TenantCluster, provider: &ProviderConfig) -> ObjectKey {
     let own = ObjectKey::of(cluster);
@@ -135,7 +121,7 @@ pub(super) fn plan(sight: &Sight<'_>, now: Timestamp) -> Decision {
         return settled("the cluster has no load balancer");
     }
     let asked = match wished {
-        LoadBalancerAddresses::Range(range) => return own_range::plan(sight, spec, &range),
+        LoadBalancerAddresses::Range(range) => return own_range::plan(sight, &range),
         LoadBalancerAddresses::Allocated(asked) => asked,
     };
     match sight.first {

@@ -69,6 +69,12 @@ pub(super) fn judged(cluster: &TenantCluster, world: &World) -> (Vec<Waiting>, R
         if is_version && breach.reason == reasons::VERSION_SKEW {
             continue;
         }
+        // Where the addresses of one that is there are decided on it is told as well, and nothing else of it waits.
+        let is_of_addresses = breach.condition == types::NETWORK_READY
+            && [reasons::PINNED_RANGE_OUTSIDE, reasons::QUOTA_EXCEEDED].contains(&breach.reason);
+        if is_of_addresses && is_made {
+            continue;
+        }
         let growth = [types::PROVIDER_ACCESS_GRANTED, types::QUOTA_SATISFIED];
         refusal = refusal.max(if is_version && is_made {
             Refusal::Version

@@ -334,6 +334,27 @@ fn where_butler_does_not_serve_services_itself_a_range_that_is_too_small_is_told
 }
 
 #[test]
+fn a_range_that_nobody_can_give_is_told_before_anything_is_made_and_holds_up_nothing_that_is() {
+    let mut world = elastic(json!({ "provider": "local" }));
+    world.addresses = None;
+    let strange = json!({ "networking": {
+        "loadBalancerPool": { "start": "192.168.7.10", "end": "192.168.7.20" },
+    } });
+    let standing = std::mem::take(&mut world.related);
+    let refused = plan(&shop(&strange), &world, at(1));
+    assert_eq!((refused.apply.len(), refused.effects.len()), (0, 0));
+    assert_eq!(refused.status.phase, Some(TenantClusterPhase::Failed));
+    let told = condition(&refused, "NetworkReady");
+    insta::assert_snapshot!(told, @"False PinnedRangeOutside: spec.networking.loadBalancerPool: 192.168.7.10-192.168.7.20 is of no pool of its provider, and only addresses of these are served on local machines: rack (10.9.0.0/24); name addresses of a pool, or leave loadBalancerPool out");
+
+    world.related = standing;
+    let kept = plan(&was_ready(&strange), &world, at(200));
+    assert_eq!(applied(&kept, "MachineDeployment").len(), 1);
+    assert_eq!(kept.status.phase, Some(TenantClusterPhase::Ready));
+    assert_eq!(condition(&kept, "NetworkReady"), told);
+}
+
+#[test]
 fn addresses_stay_with_a_cluster_that_does_not_ask_for_them_any_more() {
     let mut world = world(ready());
     let key = ObjectKey::namespaced("butler-system", "butler-tenants-shop-lb-fedcbdc4");

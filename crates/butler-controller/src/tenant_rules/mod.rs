@@ -11,6 +11,7 @@ mod changes;
 mod limits;
 mod machines;
 mod names;
+mod own_range;
 mod provider;
 mod ranges;
 #[cfg(test)]
@@ -20,7 +21,7 @@ mod versions;
 use butler_api::butler::{
     butler_config::{ButlerConfig, MultiTenancyMode},
     network_pool::NetworkPool,
-    provider_config::{NetworkMode, ProviderConfig},
+    provider_config::{NetworkMode, PoolReference, ProviderConfig},
     team::Team,
     tenant_cluster::TenantCluster,
 };
@@ -28,6 +29,7 @@ use butler_runtime::object::ObjectKey;
 
 pub(crate) use changes::{deletion, forbidden_changes};
 pub(crate) use limits::false_creator;
+pub(crate) use own_range::{own_range, pool_of};
 pub(crate) use provider::{Choice, Chooser, Voices, choice_of, usual};
 
 use crate::projections::{ProviderCandidate, TenantClusterFacts};
@@ -130,6 +132,7 @@ pub(crate) fn breaches(case: &Case<'_>) -> Vec<Breach> {
     found.extend(access::breaches(case));
     found.extend(versions::breaches(case));
     found.extend(ranges::breaches(case));
+    found.extend(own_range::breaches(case));
     found.extend(machines::breaches(case));
     found.extend(addons::breaches(case));
     found.extend(limits::breaches(case));
@@ -162,13 +165,14 @@ pub(crate) fn team_of(cluster: &TenantCluster) -> String {
     TenantClusterFacts::team_of(cluster)
 }
 
-/// The pools that a provider gives addresses from.
+/// The pools that a provider gives addresses from, those that are asked first at the front.
 pub(crate) fn pools_of(provider: &ProviderConfig) -> Vec<ObjectKey> {
     let namespace = provider.metadata.namespace.as_deref().unwrap_or_default();
     let network = provider.spec.network.as_ref();
     let network = network.filter(|network| network.mode == NetworkMode::Ipam);
     let pools = network.into_iter().flat_map(|network| &network.pool_refs);
-    pools
-        .map(|pool| ObjectKey::namespaced(namespace, &pool.name))
-        .collect()
+    let mut pools: Vec<_> = pools.collect();
+    pools.sort_by_key(|pool| std::cmp::Reverse(pool.priority));
+    let key = |pool: &PoolReference| ObjectKey::namespaced(namespace, &pool.name);
+    pools.into_iter().map(key).collect()
 }

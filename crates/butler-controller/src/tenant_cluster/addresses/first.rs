@@ -16,9 +16,8 @@ use butler_ipam::{Candidate, Standing, choose, standing};
 use butler_runtime::conditions::Finding;
 use kube::ResourceExt;
 
-use super::{
-    Decision, Sight, allocation, candidates, give_back, is_sound, key, manifest, preferred, waiting,
-};
+use super::{Decision, Sight, allocation, candidates, give_back, is_sound, key, manifest, waiting};
+use crate::tenant_rules::pools_of;
 
 /// How many addresses a cluster has when neither it nor its provider says.
 const USUAL_COUNT: i32 = 8;
@@ -103,7 +102,7 @@ fn described(sight: &Sight<'_>, spec: &ProviderNetwork) -> String {
             (Some(_), Some(room)) => format!("{name} has {room}"),
         }
     };
-    let pools = preferred(sight.provider);
+    let pools = pools_of(sight.provider);
     let pools: Vec<_> = pools.iter().map(|pool| described(&pool.name)).collect();
     pools.join(", ")
 }

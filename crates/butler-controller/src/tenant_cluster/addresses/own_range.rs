@@ -7,27 +7,23 @@ use butler_api::{
         ip_allocation::{
             AllocationClusterReference, AllocationType, IPAllocation, IPAllocationSpec, PinnedRange,
         },
-        network_pool::NetworkPool,
-        provider_config::{Provider, ProviderConfig, ProviderNetwork},
+        provider_config::ProviderConfig,
         tenant_cluster::{LoadBalancerPool, TenantCluster},
     },
     conditions::reasons,
     keys::values,
-    net::{AddressRange, Cidr},
+    net::AddressRange,
     reference::LocalReference,
 };
 use butler_ipam::Standing;
 use butler_runtime::object::ObjectKey;
 use kube::ResourceExt;
 
-use super::{Decision, Sight, first, granted, key, manifest, preferred, settled, waiting};
+use super::{Decision, Sight, first, granted, key, manifest, settled, waiting};
+use crate::tenant_rules::{own_range, pool_of};
 
 /// What is done for the range that a cluster names.
-pub(super) fn plan(
-    sight: &Sight<'_>,
-    network: &ProviderNetwork,
-    range: &LoadBalancerPool,
-) -> Decision {
+pub(super) fn plan(sight: &Sight<'_>, range: &LoadBalancerPool) -> Decision {
     let own = || settled("the cluster brings its own addresses");
     // What is no range was refused before.
     let Ok(addresses) = AddressRange::from_texts(&range.start, &range.end) else {
@@ -36,42 +32,24 @@ pub(super) fn plan(
     if let Some(first) = sight.first {
         return standing(sight.cluster, first, &addresses);
     }
-    if let Some(pool) = pool_of(&addresses, sight.provider, sight.pools) {
-        return ask(sight, network, range, &addresses, &pool);
+    // What slipped through admission is told here, and the rest of the cluster goes on.
+    if let Some(breach) = own_range(sight.cluster, sight.provider, sight.pools) {
+        let waiting = waiting(breach.reason, breach.message()).needs_somebody();
+        return Decision::new(Vec::new(), Some(waiting), first::not_yet());
     }
-    // Elsewhere somebody else serves them.
-    if sight.provider.spec.provider != Provider::Local {
-        return own();
+    match pool_of(&addresses, sight.provider, sight.pools) {
+        Some((pool, _)) => ask(sight, range, &addresses, &pool),
+        // Somebody else serves them.
+        None => own(),
     }
-    let pools = described(sight);
-    let why = format!(
-        "spec.networking.loadBalancerPool: {addresses} is of no pool of its provider, and only addresses of these are served on \
-         local machines: {pools}"
-    );
-    let waiting = waiting(reasons::PINNED_RANGE_OUTSIDE, why)
-        .advise("name addresses of a pool, or leave loadBalancerPool out")
-        .needs_somebody();
-    Decision::new(Vec::new(), Some(waiting), first::not_yet())
 }
 
 fn ask(
     sight: &Sight<'_>,
-    network: &ProviderNetwork,
     range: &LoadBalancerPool,
     addresses: &AddressRange,
     pool: &ObjectKey,
 ) -> Decision {
-    let quota = network.quota_per_tenant.as_ref();
-    let most = quota.and_then(|quota| quota.max_load_balancer_ips);
-    if let Some(most) = most.filter(|most| !fits(addresses, *most)) {
-        let why = format!(
-            "spec.networking.loadBalancerPool: {addresses} has more than the {most} addresses that a cluster may have of its \
-             provider"
-        );
-        let waiting = waiting(reasons::QUOTA_EXCEEDED, why).advise("name fewer");
-        let waiting = Some(waiting.needs_somebody());
-        return Decision::new(Vec::new(), waiting, first::not_yet());
-    }
     let allocation = wish(sight.cluster, sight.provider, pool, range);
     let why = format!("{addresses} of the pool {} are asked for", pool.name);
     let manifest = manifest(sight.cluster, &allocation, values::ALLOCATION_ROLE_INITIAL);
@@ -110,45 +88,6 @@ fn standing(cluster: &TenantCluster, found: &IPAllocation, addresses: &AddressRa
         Standing::Waiting { .. } => first::awaited(cluster, found),
         Standing::Refused { reason, message } => first::refused(cluster, found, &reason, &message),
     }
-}
-
-/// The pools of a provider and their networks.
-fn described(sight: &Sight<'_>) -> String {
-    let described = |key: &ObjectKey| {
-        let mut pools = sight.pools.iter();
-        let pool = pools.find(|pool| ObjectKey::of(*pool) == *key);
-        match pool {
-            Some(pool) => format!("{} ({})", key.name, pool.spec.cidr),
-            None => format!("{} (does not exist)", key.name),
-        }
-    };
-    let pools = preferred(sight.provider);
-    let pools: Vec<_> = pools.iter().map(described).collect();
-    pools.join(", ")
-}
-
-/// The pool that some of the addresses are of. If not all of them are, it says so.
-fn pool_of(
-    addresses: &AddressRange,
-    provider: &ProviderConfig,
-    pools: &[NetworkPool],
-) -> Option<ObjectKey> {
-    preferred(provider).into_iter().find(|key| {
-        let mut pools = pools.iter();
-        let pool = pools.find(|pool| ObjectKey::of(*pool) == *key);
-        let block = pool.and_then(|pool| pool.spec.cidr.parse::<Cidr>().ok());
-        block.is_some_and(|block| block.range().overlaps(addresses))
-    })
-}
-
-/// Whether a range has no more addresses than that.
-fn fits(addresses: &AddressRange, most: i32) -> bool {
-    let number = |address| match address {
-        std::net::IpAddr::V4(address) => u128::from(address.to_bits()),
-        std::net::IpAddr::V6(address) => address.to_bits(),
-    };
-    let further = number(addresses.end()).saturating_sub(number(addresses.start()));
-    u128::try_from(most).is_ok_and(|most| further < most)
 }
 
 fn wish(
@@ -252,7 +191,8 @@ mod tests {
             "10.40.1.100-10.40.1.150 of the pool rack are asked for"
         );
         let partly = decided(["10.39.255.250", "10.40.0.5"], None, None);
-        assert_eq!(partly.manifests.len(), 1, "the pool says what is wrong");
+        assert_eq!(partly.manifests.len(), 0);
+        insta::assert_snapshot!(said(&partly), @"spec.networking.loadBalancerPool: 10.39.255.250-10.40.0.5 goes beyond the pool rack (10.40.0.0/16) that its addresses are asked of; name addresses of one pool");
     }
 
     #[test]
