@@ -4,6 +4,7 @@
 
 use butler_api::{
     cluster_api::{
+        butler_machine::ButlerMachineTemplate,
         kubeadm_control_plane::KubeadmControlPlane,
         machine_group::{MachineDeployment, MachineSet},
         steward_control_plane::StewardControlPlane,
@@ -34,6 +35,8 @@ pub struct ControlPlaneFacts {
     pub available: bool,
     /// Whether what runs is not yet what shall run.
     pub rolling_out: bool,
+    /// Name of the template of its machines, if it has machines.
+    pub template: Option<String>,
     /// What it says of itself.
     pub conditions: Vec<Said>,
 }
@@ -65,6 +68,7 @@ impl ControlPlaneFacts {
                 || flag("/status/initialized"),
             available: holds(types::AVAILABLE).unwrap_or_else(|| flag("/status/ready")),
             rolling_out: holds(types::ROLLING_OUT) == Some(true),
+            template: text("/spec/machineTemplate/spec/infrastructureRef/name"),
             conditions,
         }
     }
@@ -135,6 +139,8 @@ pub struct DeploymentFacts {
     pub present: i32,
     /// Whether its controller has seen what is wanted.
     pub is_observed: bool,
+    /// Name of the template of its machines.
+    pub template: Option<String>,
     /// What it says of itself.
     pub conditions: Vec<Said>,
 }
@@ -163,17 +169,19 @@ impl Projection for DeploymentFacts {
         let deleted_at = deleted_at(&object);
         let conditions = Said::by(&object, &[types::AVAILABLE, types::DELETING]);
         let deployment: MachineDeployment = serde_json::from_value(object)?;
+        let machine = deployment.spec.template.spec;
         let status = deployment.status;
         let count = |count: Option<i32>| count.unwrap_or_default();
         Ok(Self {
             deleted_at,
             wanted: deployment.spec.replicas,
-            version: deployment.spec.template.spec.version,
+            version: machine.version,
             ready: count(status.ready_replicas),
             updated: count(status.up_to_date_replicas),
             present: count(status.replicas),
             is_observed: status.observed_generation.is_some()
                 && status.observed_generation == deployment.metadata.generation,
+            template: machine.infrastructure_ref.map(|template| template.name),
             conditions,
         })
     }
@@ -260,6 +268,29 @@ impl Existence {
     }
 }
 
+/// What is known of a template of machines.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct TemplateFacts {
+    /// The image of the machines; `None` leaves it to the provider.
+    pub(super) image: Option<String>,
+}
+
+impl TemplateFacts {
+    /// Takes them from a template of any kind, as [`super::build`] writes them.
+    pub(super) fn of(object: &Value) -> Self {
+        let at = |pointer: &str| object.pointer(pointer).and_then(Value::as_str);
+        let image = at("/spec/template/spec/image")
+            .or_else(|| at("/spec/template/spec/image/uuid"))
+            .or_else(|| at("/spec/template/spec/image/name"))
+            .or_else(|| {
+                at("/spec/template/spec/virtualMachineTemplate/spec/dataVolumeTemplates/0/metadata/annotations/harvesterhci.io~1imageId")
+            });
+        Self {
+            image: image.filter(|image| !image.is_empty()).map(str::to_owned),
+        }
+    }
+}
+
 /// What is known of what watches over machines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct HealthFacts {
@@ -288,10 +319,12 @@ applied! {
     NutanixFacts(InfrastructureFacts) = kinds::nutanix_cluster();
     /// Infrastructure that CAPK makes.
     KubevirtFacts(InfrastructureFacts) = kinds::kubevirt_cluster();
+    /// Machines of Butler's own providers.
+    ButlerTemplate(TemplateFacts) = Kind::of::<ButlerMachineTemplate>();
     /// Machines that CAPX makes.
-    NutanixTemplate(Existence) = kinds::nutanix_machine_template();
+    NutanixTemplate(TemplateFacts) = kinds::nutanix_machine_template();
     /// Machines that CAPK makes.
-    KubevirtTemplate(Existence) = kinds::kubevirt_machine_template();
+    KubevirtTemplate(TemplateFacts) = kinds::kubevirt_machine_template();
     /// What machines boot with.
     BootstrapTemplate(Existence) = kinds::kubeadm_config_template();
     /// When machines are replaced.

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use butler_api::{
     butler::{
-        butler_config::{ButlerConfig, ImageFactory},
+        butler_config::ImageFactory,
         image_sync::{
             Architecture, ImageFactoryReference, ImageSync, ImageSyncPhase, ImageSyncSpec,
             ImageSyncStatus, TransferMode,
@@ -21,13 +21,16 @@ use butler_api::{
     normalize::tenant_cluster::pools,
     reference::NamespacedReference,
 };
-use butler_runtime::object::Manifest;
+use butler_runtime::{conditions::Finding, object::Manifest};
 use kube::ResourceExt;
 use sha2::{Digest as _, Sha256};
 
 use super::{
     addresses::hex,
-    observe::ImageSight,
+    blueprint::Blueprint,
+    deployment_name,
+    observe::World,
+    related::Related,
     why::{Turn, Waiting},
 };
 
@@ -62,8 +65,8 @@ struct Request {
 struct Wanted {
     /// Who boots from it.
     by: Vec<Machines>,
-    /// The wish.
-    manifest: Manifest,
+    /// The wish; `None` if it cannot be put into words.
+    manifest: Option<Manifest>,
     /// The image as the provider names it, once it is there.
     image: Option<String>,
     /// What is waited for.
@@ -82,16 +85,25 @@ impl Images {
         self.wanted.is_empty()
     }
 
-    /// Whether all of them are there.
-    pub(super) fn are_there(&self) -> bool {
-        self.wanted.iter().all(|wanted| wanted.image.is_some())
+    /// The machines whose image is not there.
+    fn awaiting(&self) -> impl Iterator<Item = &Machines> {
+        let awaited = self.wanted.iter().filter(|wanted| wanted.image.is_none());
+        awaited.flat_map(|wanted| &wanted.by)
     }
 
     /// Whether the machines of a pool wait for their image; `None` means those of the control plane.
     pub(super) fn are_awaited_by(&self, pool: Option<&str>) -> bool {
-        let awaited = self.wanted.iter().filter(|wanted| wanted.image.is_none());
-        let mut machines = awaited.flat_map(|wanted| &wanted.by);
+        let mut machines = self.awaiting();
         machines.any(|machines| machines.pool.as_deref() == pool)
+    }
+
+    /// Whether a pool is left out of a blueprint because its image is not there.
+    pub(super) fn hold_up(&self, blueprint: &Blueprint) -> bool {
+        let there = |name: &str| blueprint.pools.iter().any(|pool| pool.name == name);
+        let mut pools = self
+            .awaiting()
+            .filter_map(|machines| machines.pool.as_ref());
+        pools.any(|pool| !there(pool))
     }
 
     /// The images by the field with the template of the machines that boot from them; `None` where one is on its way.
@@ -106,7 +118,8 @@ impl Images {
 
     /// The wishes; that of the workers first, if there is one.
     pub(super) fn manifests(&self) -> impl Iterator<Item = &Manifest> {
-        self.wanted.iter().map(|wanted| &wanted.manifest)
+        let wanted = self.wanted.iter();
+        wanted.filter_map(|wanted| wanted.manifest.as_ref())
     }
 
     /// What is waited for, all of it in one sentence.
@@ -121,25 +134,47 @@ impl Images {
             ..(*told).clone()
         })
     }
+
+    /// What is said of images that come by themselves, where nobody needs them to go on.
+    pub(super) fn on_the_way(&self) -> Option<Finding> {
+        let waiting = self.waiting()?;
+        let reasons = [reasons::IMAGE_SYNC_PENDING, reasons::IMAGE_SYNC_IN_PROGRESS];
+        let mut reasons = reasons.into_iter();
+        let reason = reasons.find(|reason| *reason == waiting.reason)?;
+        Some(Finding::new(false, reason, waiting.message()))
+    }
 }
 
 /// Decides what images the machines of a cluster need beside what their provider has, or says why one cannot be asked for.
 pub(super) fn plan(
     cluster: &TenantCluster,
-    config: Option<&ButlerConfig>,
+    world: &World,
     provider: &ProviderConfig,
-    found: &BTreeMap<String, ImageSight>,
 ) -> Result<Images, Box<Waiting>> {
     if provider.spec.provider == Provider::Local {
         return Ok(Images::default());
     }
+    let config = world.config.as_ref();
     let factory = config.and_then(|config| config.spec.image_factory.as_ref());
     let all = machines(cluster);
     let workers = all.first().cloned().unwrap_or_default();
     let mut requests: Vec<(Request, Vec<Machines>)> = Vec::new();
+    let mut refused = Vec::new();
     for machines in all {
-        let Some(request) = asked(&machines, &workers, factory)? else {
-            continue;
+        let request = match asked(&machines, &workers, factory) {
+            Ok(Some(request)) => request,
+            Ok(None) => continue,
+            // They work on with the image that they have.
+            Err(waiting) if are_there(cluster, &world.related, &machines) => {
+                refused.push(Wanted {
+                    by: vec![machines],
+                    manifest: None,
+                    image: None,
+                    waiting: Some(*waiting),
+                });
+                continue;
+            }
+            Err(waiting) => return Err(waiting),
         };
         match requests.iter_mut().find(|(known, _)| *known == request) {
             Some((_, by)) => by.push(machines),
@@ -149,17 +184,27 @@ pub(super) fn plan(
     let names = names(cluster, requests.iter().map(|(request, _)| request));
     let wanted = names.into_iter().zip(requests);
     let wanted = wanted.map(|(name, (request, by))| {
-        let status = found.get(&name).map(|found| &found.status);
+        let found = world.images.get(&name);
+        let status = found.map(|found| &found.status);
         Wanted {
             by,
-            manifest: Manifest::of(&sync(cluster, provider, &name, &request)),
+            manifest: Some(Manifest::of(&sync(cluster, provider, &name, &request))),
             image: status.and_then(image),
             waiting: waiting(&name, status),
         }
     });
     Ok(Images {
-        wanted: wanted.collect(),
+        wanted: wanted.chain(refused).collect(),
     })
+}
+
+/// Whether machines are there, and the image that they are made from is known.
+fn are_there(cluster: &TenantCluster, related: &Related, machines: &Machines) -> bool {
+    let image = match &machines.pool {
+        Some(pool) => related.image_of(&deployment_name(&cluster.name_any(), pool)),
+        None => related.image_of_control_plane(),
+    };
+    image.is_some()
 }
 
 /// All machines of a cluster by their templates, those of `spec.workers` first.

@@ -7,11 +7,14 @@ use serde_json::{Value, json};
 use super::*;
 use crate::{
     tenant_cluster::{
-        Effect, World,
-        blueprint::testing::plain_shop,
+        Effect,
+        blueprint::testing::{drawn, on_harvester, on_nutanix, plain_shop},
+        build,
+        facts::TemplateFacts,
+        observe::ImageSight,
         plan::plan as plan_cluster,
         related::Related,
-        scene::{condition, config, provider, shop, world},
+        scene::{after, condition, config, control_plane, provider, ready, shop, world},
     },
     testing::at,
 };
@@ -234,7 +237,7 @@ fn machines_of_a_control_plane_may_have_an_image_of_their_own() {
     let shop = shop(&json!({
         "controlPlane": { "mode": "Standalone", "replicas": 1, "machineTemplate": os },
     }));
-    let images = plan(&shop, world.config.as_ref(), &provider, &BTreeMap::new()).unwrap();
+    let images = plan(&shop, &world, &provider).unwrap();
     assert!(images.are_awaited_by(None) && images.are_awaited_by(Some("workers")));
     let fields: Vec<_> = images.by_field().into_keys().collect();
     assert_eq!(
@@ -244,6 +247,124 @@ fn machines_of_a_control_plane_may_have_an_image_of_their_own() {
             "spec.workers.machineTemplate"
         ]
     );
+}
+
+const OLD_IMAGE: &str = "4b0c1d2e-9f8a-4b7c-8d6e-5f4a3b2c1d0e";
+
+/// Two workers that are made from that image, at a version.
+fn standing(version: &str) -> Related {
+    let mut related = ready();
+    related.control_plane.as_mut().unwrap().facts = control_plane(version, version);
+    for machine in related.machines.values_mut() {
+        machine.version = Some(version.to_owned());
+    }
+    let workers = related.deployments.get_mut("shop-workers").unwrap();
+    workers.facts.version = Some(version.to_owned());
+    workers.facts.template = Some("shop-worker-11111111".to_owned());
+    let image = Some(OLD_IMAGE.to_owned());
+    related.images = [("shop-worker-11111111".to_owned(), image)].into();
+    related
+}
+
+/// A cluster that needs no addons, with this system on its workers, and as many of them.
+fn bare(replicas: i32, os: &Value) -> TenantCluster {
+    let none = json!({ "provider": "none" });
+    shop(&json!({
+        "addons": { "cni": none, "loadBalancer": none },
+        "workers": { "replicas": replicas, "machineTemplate": { "os": os } },
+    }))
+}
+
+/// Version, number and image of the workers.
+fn workers(plan: &Plan<TenantClusterStatus, Effect>) -> String {
+    let deployment = &bodies(plan, "MachineDeployment")[0]["spec"];
+    let version = deployment["template"]["spec"]["version"].as_str().unwrap();
+    format!("{} of {version}, {}", deployment["replicas"], made(plan))
+}
+
+#[test]
+fn a_version_and_its_image_come_to_workers_together_and_after_the_control_plane() {
+    let mut world = with_factory();
+    world.config = None;
+    world.related = standing("v1.35.4");
+    let upgraded = bare(2, &json!({ "type": "kairos", "imageRef": GRAPHICS_IMAGE }));
+    let first = plan_cluster(&upgraded, &world, at(1));
+    assert_eq!(
+        workers(&first),
+        format!("2 of v1.35.4, shop-workers: {OLD_IMAGE}")
+    );
+    let control_plane = bodies(&first, "StewardControlPlane")[0];
+    assert_eq!(control_plane["spec"]["version"], "v1.36.3");
+    let facts = &mut world.related.control_plane.as_mut().unwrap().facts;
+    *facts = self::control_plane("v1.36.3", "v1.36.3");
+    let second = plan_cluster(&upgraded, &world, at(2));
+    assert_eq!(
+        workers(&second),
+        format!("2 of v1.36.3, shop-workers: {GRAPHICS_IMAGE}")
+    );
+}
+
+#[test]
+fn a_platform_that_begins_to_make_images_takes_nothing_from_clusters_that_work() {
+    let mut world = with_factory();
+    let factory = world.config.take();
+    world.related = standing("v1.36.3");
+    let image = json!({ "imageRef": OLD_IMAGE });
+    let before = plan_cluster(&bare(2, &image), &world, at(1));
+    assert_eq!(condition(&before, "Ready"), "True Ready: ");
+
+    // The image is not named any more, and one is to be made by the platform's schematic.
+    world.config = factory;
+    let sync = "shop-37656798-9-5";
+    world.images = [(sync.to_owned(), ImageSight::default())].into();
+    let plain = after(bare(2, &json!({})), &before);
+    let waits = plan_cluster(&plain, &world, at(2));
+    insta::assert_snapshot!(condition(&waits, "ImageReady"), @"False ImageSyncPending: the ImageSync shop-37656798-9-5 has not begun");
+    assert_eq!(condition(&waits, "Ready"), "True Ready: ");
+    assert_eq!(waits.status.phase, before.status.phase);
+    assert_ne!(waits.prune, Prune::Keep, "what is not wished for goes");
+
+    // It is scaled as ever.
+    let more = after(bare(3, &json!({})), &before);
+    let scaled = plan_cluster(&more, &world, at(3));
+    assert_eq!(
+        workers(&scaled),
+        format!("3 of v1.36.3, shop-workers: {OLD_IMAGE}")
+    );
+
+    arrives(&mut world, sync, PLAIN_IMAGE);
+    let rolls = plan_cluster(&plain, &world, at(4));
+    assert_eq!(
+        workers(&rolls),
+        format!("2 of v1.36.3, shop-workers: {PLAIN_IMAGE}")
+    );
+}
+
+#[test]
+fn workers_whose_image_cannot_be_asked_for_keep_the_one_that_they_have() {
+    let mut world = with_factory();
+    world.related = standing("v1.36.3");
+    let plan = plan_cluster(&bare(3, &json!({ "type": "kairos" })), &world, at(1));
+    assert_eq!(
+        workers(&plan),
+        format!("3 of v1.36.3, shop-workers: {OLD_IMAGE}")
+    );
+    insta::assert_snapshot!(condition(&plan, "ImageReady"), @"False ValidationFailed: spec.workers.machineTemplate.os.version: an image of a schematic needs a version; name the version of the operating system");
+}
+
+#[test]
+fn the_image_of_a_template_is_read_as_it_was_written() {
+    for surroundings in [on_nutanix(), on_harvester()] {
+        for image in [OLD_IMAGE, "images/rocky-9"] {
+            let wish = json!({ "workers": {
+                "replicas": 1, "machineTemplate": { "os": { "imageRef": image } },
+            } });
+            let blueprint = drawn(&plain_shop(&wish), &surroundings);
+            let template = build::pool(&blueprint, &blueprint.pools[0]).swap_remove(0);
+            let read = TemplateFacts::of(&template.body).image;
+            assert_eq!(read.as_deref(), Some(image), "{template:?}");
+        }
+    }
 }
 
 fn request(schematic: &str, version: &str) -> Request {

@@ -1,4 +1,4 @@
-//! How much of a wish may come true now: by the rules, and by whose turn it is to have a new version.
+//! How much of a wish may come true now: by the rules, and by whose turn it is to have a new version or image.
 
 use std::collections::BTreeMap;
 
@@ -14,8 +14,9 @@ use butler_api::{
 use butler_runtime::{conditions::Finding, object::ObjectKey};
 
 use super::{
-    blueprint::Blueprint,
+    blueprint::{Blueprint, ControlPlane, System},
     credentials, deployment_name,
+    image::Images,
     observe::World,
     related::Related,
     upgrade::{self, Progress, Running, RunningPool},
@@ -124,13 +125,24 @@ fn unproven(provider: &ProviderConfig) -> Option<Waiting> {
     }
 }
 
-/// Gives the control plane and each pool the version that is their turn.
+/// What came of the turns.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Taken {
+    /// How far an upgrade has come.
+    pub(super) progress: Progress,
+    /// Whether the control plane can be there now.
+    pub(super) has_control_plane: bool,
+}
+
+/// Gives the control plane and each pool the version and the image that are their turn. A pool that cannot be there yet is left out.
 pub(super) fn take_turns(
     blueprint: &mut Blueprint,
     related: &Related,
+    images: &Images,
     refusal: Refusal,
-) -> Progress {
+) -> Taken {
     let running = running(blueprint, related);
+    let meant = blueprint.version.clone();
     if let Some(asked) = running
         .asked
         .as_ref()
@@ -138,19 +150,49 @@ pub(super) fn take_turns(
     {
         blueprint.version = asked.clone();
     }
-    let pools: Vec<_> = blueprint
-        .pools
-        .iter()
-        .map(|pool| pool.name.as_str())
-        .collect();
-    let turns = upgrade::turns(&blueprint.version, &pools, &running);
+    let pools = blueprint.pools.iter().map(|pool| upgrade::Wish {
+        name: pool.name.clone(),
+        image: pool.machine.image.clone(),
+        is_awaited: images.are_awaited_by(Some(&pool.name)),
+        has_programs: matches!(pool.system, System::Kairos | System::Bottlerocket),
+    });
+    let pools: Vec<_> = pools.collect();
+    let mut turns = upgrade::turns(&blueprint.version, &meant, &pools, &running);
     blueprint.version = turns.control_plane;
-    for pool in &mut blueprint.pools {
-        if let Some(version) = turns.pools.get(&pool.name) {
-            pool.version = version.clone();
-        }
+    blueprint.pools.retain_mut(|pool| {
+        let Some(turn) = turns.pools.remove(&pool.name) else {
+            return false;
+        };
+        (pool.version, pool.machine.image) = (turn.version, turn.image);
+        true
+    });
+    let is_awaited = images.are_awaited_by(None);
+    Taken {
+        has_control_plane: control_plane_turn(blueprint, related, &running, &meant, is_awaited),
+        progress: turns.progress,
     }
-    turns.progress
+}
+
+/// Whether the control plane can be there at its version. One on machines of its own keeps its image until the new one is at the
+/// provider, and the version is the one that this was chosen for; a hosted one needs none.
+fn control_plane_turn(
+    blueprint: &mut Blueprint,
+    related: &Related,
+    running: &Running,
+    meant: &KubernetesVersion,
+    is_awaited: bool,
+) -> bool {
+    let ControlPlane::Standalone(wish) = &mut blueprint.control_plane else {
+        return true;
+    };
+    let stays = running.asked.as_ref() == Some(&blueprint.version);
+    match related.image_of_control_plane() {
+        Some(image) if (is_awaited && stays) || (!is_awaited && blueprint.version != *meant) => {
+            wish.machine.image.clone_from(image);
+            true
+        }
+        _ => !is_awaited,
+    }
 }
 
 /// The versions that run.
@@ -177,6 +219,7 @@ fn running(blueprint: &Blueprint, related: &Related) -> Running {
             oldest: oldest.unwrap_or_else(|| asked.clone()),
             asked,
             is_settled: found.facts.is_settled(),
+            image: related.image_of(&name).cloned(),
         };
         pools.insert(pool.name.clone(), running);
     }

@@ -56,10 +56,7 @@ use butler_api::{
         team::Team,
         tenant_cluster::{ManagementMode, TenantCluster, TenantClusterStatus},
     },
-    cluster_api::{
-        butler_cluster::ButlerCluster,
-        butler_machine::{ButlerMachine, ButlerMachineTemplate},
-    },
+    cluster_api::{butler_cluster::ButlerCluster, butler_machine::ButlerMachine},
     conditions::{reasons, types},
     keys::finalizers,
 };
@@ -85,9 +82,9 @@ use crate::{
     projections::TenantClusterFacts,
 };
 use facts::{
-    BootstrapTemplate, DeploymentFacts, GatewayAddress, HealthCheck, HostedFacts, KamajiFacts,
-    KubeadmFacts, KubevirtFacts, KubevirtTemplate, MachineSetFacts, NutanixFacts, NutanixTemplate,
-    StewardFacts,
+    BootstrapTemplate, ButlerTemplate, DeploymentFacts, GatewayAddress, HealthCheck, HostedFacts,
+    KamajiFacts, KubeadmFacts, KubevirtFacts, KubevirtTemplate, MachineSetFacts, NutanixFacts,
+    NutanixTemplate, StewardFacts,
 };
 
 pub(crate) use blueprint::{deployment_name, tenant_namespace};
@@ -241,7 +238,7 @@ impl Reconciler for TenantClusterReconciler {
         sources.owns_as::<StewardFacts>();
         sources.owns_as::<KamajiFacts>();
         sources.owns_as::<KubeadmFacts>();
-        sources.owns::<ButlerMachineTemplate>();
+        sources.owns_as::<ButlerTemplate>();
         sources.owns_as::<NutanixTemplate>();
         sources.owns_as::<KubevirtTemplate>();
         sources.owns_as::<BootstrapTemplate>();

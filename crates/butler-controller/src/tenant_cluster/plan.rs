@@ -19,10 +19,10 @@ use kube::ResourceExt;
 
 use super::{
     Effect, addons, addresses,
-    blueprint::{self, Blueprint, ControlPlane, Infrastructure, Surroundings},
+    blueprint::{self, Blueprint, Infrastructure, Surroundings},
     build, credentials, end,
     image::{self, Images},
-    judge::{self, Refusal},
+    judge::{self, Refusal, Taken},
     kept, mode,
     observe::World,
     pause,
@@ -146,7 +146,7 @@ fn draft(cluster: &TenantCluster, world: &World, now: Timestamp) -> Draft {
     if namespace.is_some_and(|found| found.owner != cluster.uid() || found.deleted_at.is_some()) {
         return Draft::nothing(cluster, world, waits);
     }
-    let images = match image::plan(cluster, world.config.as_ref(), provider, &world.images) {
+    let images = match image::plan(cluster, world, provider) {
         Ok(images) => images,
         Err(waiting) => {
             waits.push(*waiting);
@@ -162,7 +162,7 @@ fn draft(cluster: &TenantCluster, world: &World, now: Timestamp) -> Draft {
             }
         };
     judge::judge_nodes(&mut blueprint, world);
-    let progress = judge::take_turns(&mut blueprint, related, refusal);
+    let taken = judge::take_turns(&mut blueprint, related, &images, refusal);
     if refusal == Refusal::Growth {
         judge::hold_growth(&mut blueprint, related);
     }
@@ -170,7 +170,7 @@ fn draft(cluster: &TenantCluster, world: &World, now: Timestamp) -> Draft {
         blueprint,
         images,
         waits,
-        progress,
+        taken,
     };
     compose(cluster, world, provider, decided, now)
 }
@@ -215,7 +215,7 @@ struct Decided {
     blueprint: Blueprint,
     images: Images,
     waits: Vec<Waiting>,
-    progress: Progress,
+    taken: Taken,
 }
 
 /// All objects of a cluster.
@@ -230,7 +230,10 @@ fn compose(
         blueprint,
         images,
         mut waits,
-        progress,
+        taken: Taken {
+            progress,
+            has_control_plane,
+        },
     } = decided;
     let blueprint = &blueprint;
     let related = &world.related;
@@ -263,7 +266,12 @@ fn compose(
         let finding = Finding::new(true, reasons::NOT_REQUIRED, "");
         holding.push((types::IMAGE_READY, finding));
     }
-    waits.extend(images.waiting());
+    // What is there already works on with the image that it has, so a later wish for another takes nothing from the cluster.
+    let is_held_up = !has_control_plane || images.hold_up(blueprint);
+    match images.on_the_way().filter(|_| !is_held_up) {
+        Some(finding) => holding.push((types::IMAGE_READY, finding)),
+        None => waits.extend(images.waiting()),
+    }
     apply.extend(images.manifests().cloned());
     apply.push(build::infrastructure(blueprint));
     let targets: Vec<_> = related
@@ -274,15 +282,12 @@ fn compose(
         })
         .collect();
     apply.extend(build::load_balancer(blueprint, &targets));
-    // A hosted control plane needs no machine, and so no image.
-    let is_hosted = matches!(blueprint.control_plane, ControlPlane::Hosted(_));
-    if is_hosted || !images.are_awaited_by(None) {
+    if has_control_plane {
         apply.extend(build::control_plane(blueprint));
         apply.extend(build::control_plane_health(blueprint));
     }
     apply.push(build::cluster(blueprint));
     let pools = blueprint.pools.iter();
-    let pools = pools.filter(|pool| !images.are_awaited_by(Some(&pool.name)));
     apply.extend(pools.flat_map(|pool| build::pool(blueprint, pool)));
 
     let mut effects = addresses.effects;
@@ -300,10 +305,10 @@ fn compose(
     Draft {
         apply,
         // What waits for its image is not there to be listed, but must not go either.
-        prune: if images.are_there() {
-            Prune::UnlistedBut(kept::kept(cluster, world))
-        } else {
+        prune: if is_held_up {
             Prune::Keep
+        } else {
+            Prune::UnlistedBut(kept::kept(cluster, world))
         },
         effects,
         findings: Findings {

@@ -81,6 +81,8 @@ pub struct Related {
     pub deployments: BTreeMap<String, Seen<DeploymentFacts>>,
     /// Its `MachineSets` by name.
     pub sets: BTreeMap<String, MachineSetFacts>,
+    /// The images of its templates of machines, by the template's name; `None` leaves it to the provider.
+    pub images: BTreeMap<String, Option<String>>,
     /// Its Machines by name.
     pub machines: BTreeMap<String, MachineFacts>,
     /// What the infrastructure says of a machine, by the machine's name.
@@ -176,6 +178,18 @@ impl Related {
         if is_administrators || (is_kubeconfig && self.kubeconfig.is_none()) {
             self.kubeconfig = Some(name.to_owned());
         }
+    }
+
+    /// The image that machines of a `MachineDeployment` are made from, if that is known.
+    pub(super) fn image_of(&self, deployment: &str) -> Option<&Option<String>> {
+        let template = self.deployments.get(deployment)?.facts.template.as_ref()?;
+        self.images.get(template)
+    }
+
+    /// The image that machines of the control plane are made from, if it has machines and that is known.
+    pub(super) fn image_of_control_plane(&self) -> Option<&Option<String>> {
+        let template = self.control_plane.as_ref()?.facts.template.as_ref()?;
+        self.images.get(template)
     }
 
     /// Machines of workers, by name.
