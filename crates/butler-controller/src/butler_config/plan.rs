@@ -169,7 +169,6 @@ fn features(config: &ButlerConfig) -> Finding {
     let spec = &config.spec;
     let waiting: Vec<_> = [
         (spec.git_provider.is_some(), "spec.gitProvider"),
-        (spec.image_factory.is_some(), "spec.imageFactory"),
         (spec.audit.is_some(), "spec.audit"),
         (spec.notifications.is_some(), "spec.notifications"),
         (spec.observability.is_some(), "spec.observability"),
@@ -177,14 +176,30 @@ fn features(config: &ButlerConfig) -> Finding {
     .into_iter()
     .filter_map(|(set, field)| set.then_some(field))
     .collect();
-    if waiting.is_empty() {
+    let mut said = Vec::new();
+    if !waiting.is_empty() {
+        said.push(format!(
+            "{}: kept, but without effect in this version",
+            waiting.join(", ")
+        ));
+    }
+    // What is asked of the factory is carried out by somebody else, and no such controller is part of this version.
+    let factory = spec.image_factory.as_ref();
+    said.extend(factory.map(|factory| {
+        if factory.auto_sync {
+            "spec.imageFactory: clusters ask for its images by ImageSyncs and wait for them; to bring images to a provider, that \
+             provider's image controller must be installed, which is no part of this version"
+                .to_owned()
+        } else {
+            "spec.imageFactory: without effect while autoSync is false; machines boot the images that os.imageRef or their \
+             ProviderConfig name"
+                .to_owned()
+        }
+    }));
+    if said.is_empty() {
         return Finding::new(true, reasons::READY, "");
     }
-    let message = format!(
-        "{}: kept, but without effect in this version",
-        waiting.join(", ")
-    );
-    Finding::new(false, reasons::NOT_YET_IMPLEMENTED, message)
+    Finding::new(false, reasons::NOT_YET_IMPLEMENTED, said.join("; "))
 }
 
 fn mode(config: &ButlerConfig) -> MultiTenancyMode {

@@ -219,6 +219,13 @@ fn a_reference_that_leads_nowhere_names_the_field_and_the_object() {
 }
 
 #[test]
+fn an_image_factory_that_clusters_ask_nothing_of_is_told_to_have_no_effect() {
+    let factory = json!({ "url": "https://factory.example.com", "autoSync": false });
+    let finding = features(&settings(json!({ "imageFactory": factory })));
+    insta::assert_snapshot!(finding.message, @"spec.imageFactory: without effect while autoSync is false; machines boot the images that os.imageRef or their ProviderConfig name");
+}
+
+#[test]
 fn features_that_are_not_there_yet_are_named() {
     let spec = json!({
         "gitProvider": { "type": "github", "secretRef": { "name": "git" } },
@@ -229,7 +236,7 @@ fn features_that_are_not_there_yet_are_named() {
     insta::assert_snapshot!(told(&plan), @r#"
     NamespaceReady=True Ready
     Configured=True ConfigValid
-    FeaturesAvailable=False NotYetImplemented: spec.gitProvider, spec.imageFactory, spec.audit, spec.notifications, spec.observability: kept, but without effect in this version
+    FeaturesAvailable=False NotYetImplemented: spec.gitProvider, spec.audit, spec.notifications, spec.observability: kept, but without effect in this version; spec.imageFactory: clusters ask for its images by ImageSyncs and wait for them; to bring images to a provider, that provider's image controller must be installed, which is no part of this version
     status.clusterCount: 3
     status.controlPlaneExposureMode: "LoadBalancer"
     status.tcpProxyRequired: false

@@ -400,6 +400,12 @@ fn waiting(name: &str, found: Option<&ImageSyncStatus>) -> Option<Waiting> {
         let why = format!("the ImageSync {name} is being made");
         return Some(said(reasons::IMAGE_SYNC_PENDING, why));
     };
+    if *found == ImageSyncStatus::default() {
+        let why = format!("no component has taken up the ImageSync {name}");
+        let advice = "the image controller of the provider must be installed, which is no part of this release, or name an image \
+                      that the provider has by machineTemplate.os.imageRef";
+        return Some(said(reasons::IMAGE_SYNC_PENDING, why).advise(advice));
+    }
     match found.phase {
         Some(ImageSyncPhase::Ready) if image(found).is_some() => None,
         Some(ImageSyncPhase::Ready) => {

@@ -319,7 +319,7 @@ fn a_platform_that_begins_to_make_images_takes_nothing_from_clusters_that_work()
     world.images = [(sync.to_owned(), ImageSight::default())].into();
     let plain = after(bare(2, &json!({})), &before);
     let waits = plan_cluster(&plain, &world, at(2));
-    insta::assert_snapshot!(condition(&waits, "ImageReady"), @"False ImageSyncPending: the ImageSync shop-37656798-9-5 has not begun");
+    insta::assert_snapshot!(condition(&waits, "ImageReady"), @"False ImageSyncPending: no component has taken up the ImageSync shop-37656798-9-5; the image controller of the provider must be installed, which is no part of this release, or name an image that the provider has by machineTemplate.os.imageRef");
     assert_eq!(condition(&waits, "Ready"), "True Ready: ");
     assert_eq!(waits.status.phase, before.status.phase);
     assert_ne!(waits.prune, Prune::Keep, "what is not wished for goes");
