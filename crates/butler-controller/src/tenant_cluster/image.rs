@@ -4,43 +4,34 @@
 //!
 //! Pure. What machines leave unsaid about their image is as for `spec.workers`, if they run the same system.
 
+mod wish;
+
 use std::collections::BTreeMap;
 
 use butler_api::{
     butler::{
         butler_config::ImageFactory,
-        image_sync::{
-            Architecture, ImageFactoryReference, ImageSync, ImageSyncPhase, ImageSyncSpec,
-            ImageSyncStatus, TransferMode,
-        },
+        image_sync::{ImageSyncPhase, ImageSyncStatus},
         provider_config::{Provider, ProviderConfig},
         tenant_cluster::{ControlPlaneMode, OperatingSystem, OperatingSystemType, TenantCluster},
     },
     conditions::{reasons, types},
-    keys::labels,
     normalize::tenant_cluster::pools,
-    reference::NamespacedReference,
 };
 use butler_runtime::{conditions::Finding, object::Manifest};
 use kube::ResourceExt;
-use sha2::{Digest as _, Sha256};
 
 use super::{
-    addresses::hex,
     blueprint::Blueprint,
     deployment_name,
     observe::World,
     related::Related,
     why::{Turn, Waiting},
 };
+use wish::{Request, names, sync};
 
 /// Rocky Linux of clusters that name no version.
 const USUAL_ROCKY: &str = "9.5";
-/// The longest value of a label, and of a name that becomes one.
-const LABEL_LENGTH: usize = 63;
-
-/// How many bytes of a hash are in a name that is too long.
-const HASH_BYTES: usize = 4;
 
 /// Machines that are made alike.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -51,13 +42,6 @@ struct Machines {
     pool: Option<String>,
     os: OperatingSystem,
     talos_version: Option<String>,
-}
-
-/// An image as a factory knows it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Request {
-    schematic: String,
-    version: String,
 }
 
 /// An image that is asked for.
@@ -310,82 +294,6 @@ fn version(machines: &Machines, workers: &Machines) -> Option<String> {
     stated(&machines.os)
         .or_else(|| workers.and_then(|workers| stated(&workers.os)))
         .or_else(usual)
-}
-
-/// Names of the `ImageSyncs` of a cluster. Where what is in a name does not tell two images apart, a hash does.
-fn names<'a>(
-    cluster: &TenantCluster,
-    requests: impl Iterator<Item = &'a Request> + Clone,
-) -> Vec<String> {
-    let plain = requests.clone().map(|request| name(cluster, request));
-    let plain: Vec<_> = plain.collect();
-    let named = plain.iter().zip(requests);
-    let named = named.map(|(name, Request { schematic, version })| {
-        if plain.iter().filter(|other| *other == name).count() == 1 {
-            return name.clone();
-        }
-        with_hash(name, &format!("{schematic} {version}"))
-    });
-    named.collect()
-}
-
-fn name(cluster: &TenantCluster, Request { schematic, version }: &Request) -> String {
-    let schematic: String = schematic.chars().take(8).collect();
-    let version = version.strip_prefix('v').unwrap_or(version);
-    let name = format!("{}-{schematic}-{version}", cluster.name_any());
-    let name = name.to_lowercase().replace(['.', '_', '+'], "-");
-    if name.len() <= LABEL_LENGTH {
-        return name.trim_end_matches('-').to_owned();
-    }
-    // What is cut off tells schematics and versions apart.
-    with_hash(&name, &name)
-}
-
-/// A name that ends with the hash of something.
-fn with_hash(name: &str, of: &str) -> String {
-    let hash = hex(&Sha256::digest(of.as_bytes())[..HASH_BYTES]);
-    let kept: String = name.chars().take(LABEL_LENGTH - 1 - hash.len()).collect();
-    format!("{kept}-{hash}")
-}
-
-fn sync(
-    cluster: &TenantCluster,
-    provider: &ProviderConfig,
-    name: &str,
-    Request { schematic, version }: &Request,
-) -> ImageSync {
-    let spec = ImageSyncSpec {
-        factory_ref: ImageFactoryReference {
-            schematic_id: schematic.clone(),
-            version: version.clone(),
-            arch: Architecture::default(),
-            platform: None,
-        },
-        provider_config_ref: NamespacedReference {
-            name: provider.name_any(),
-            namespace: provider.namespace(),
-        },
-        format: None,
-        transfer_mode: TransferMode::default(),
-        display_name: None,
-    };
-    let mut sync = ImageSync::new(name, spec);
-    sync.metadata.namespace = cluster.namespace();
-    let cut = |text: &str| text.chars().take(LABEL_LENGTH).collect::<String>();
-    let found = [
-        (labels::TENANT, cluster.name_any()),
-        (labels::SCHEMATIC_ID, cut(schematic)),
-        (labels::IMAGE_VERSION, cut(&version.replace('+', "-"))),
-        (labels::IMAGE_ARCHITECTURE, "amd64".to_owned()),
-        (labels::PROVIDER_CONFIG, cut(&provider.name_any())),
-    ];
-    sync.metadata.labels = Some(
-        found
-            .into_iter()
-            .map(|(key, value)| (key.to_owned(), value))
-            .collect(),
-    );
-    sync
 }
 
 /// The image as the provider names it, once it is there.

@@ -4,7 +4,10 @@ use butler_runtime::plan::{Plan, Prune};
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
-use super::*;
+use super::{
+    wish::{LABEL_LENGTH, name},
+    *,
+};
 use crate::{
     tenant_cluster::{
         Effect,
