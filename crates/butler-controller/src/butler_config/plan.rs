@@ -168,6 +168,10 @@ fn configured(config: &ButlerConfig, world: &World, namespace: &Finding) -> Find
 fn features(config: &ButlerConfig) -> Finding {
     let spec = &config.spec;
     let waiting: Vec<_> = [
+        (
+            spec.default_addon_versions.is_some(),
+            "spec.defaultAddonVersions",
+        ),
         (spec.git_provider.is_some(), "spec.gitProvider"),
         (spec.audit.is_some(), "spec.audit"),
         (spec.notifications.is_some(), "spec.notifications"),

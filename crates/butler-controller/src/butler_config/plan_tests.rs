@@ -230,13 +230,14 @@ fn features_that_are_not_there_yet_are_named() {
     let spec = json!({
         "gitProvider": { "type": "github", "secretRef": { "name": "git" } },
         "imageFactory": { "url": "https://factory.example.com" },
+        "defaultAddonVersions": { "cilium": "1.16.0" },
         "audit": {}, "notifications": {}, "observability": {},
     });
     let plan = plan(&settings(spec), &world(), at(1));
     insta::assert_snapshot!(told(&plan), @r#"
     NamespaceReady=True Ready
     Configured=True ConfigValid
-    FeaturesAvailable=False NotYetImplemented: spec.gitProvider, spec.audit, spec.notifications, spec.observability: kept, but without effect in this version; spec.imageFactory: clusters ask for its images by ImageSyncs and wait for them; to bring images to a provider, that provider's image controller must be installed, which is no part of this version
+    FeaturesAvailable=False NotYetImplemented: spec.defaultAddonVersions, spec.gitProvider, spec.audit, spec.notifications, spec.observability: kept, but without effect in this version; spec.imageFactory: clusters ask for its images by ImageSyncs and wait for them; to bring images to a provider, that provider's image controller must be installed, which is no part of this version
     status.clusterCount: 3
     status.controlPlaneExposureMode: "LoadBalancer"
     status.tcpProxyRequired: false

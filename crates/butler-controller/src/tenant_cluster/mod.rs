@@ -5,13 +5,13 @@
 //! | reconciles | `TenantCluster` |
 //! | watches | `ButlerConfig`, Team, `ProviderConfig`, `NetworkPool`, all `TenantClusters` (limits); what is made of Cluster API (where it is installed), Steward and Kamaji: Cluster, control plane, infrastructure, `MachineDeployment`, `MachineSet`, Machine; `ButlerMachine`, `TenantControlPlane` (for words); Secrets (versions), Services and Gateway (exposure) |
 //! | writes | the namespace of the tenant and everything in it that `build` lists; in the namespaces of platform and team `IPAllocation` and `ImageSync`; a copy of credentials where another project needs one; the finalizer is held while any of it exists |
-//! | conditions | `ProviderAccessGranted`, `QuotaSatisfied`, `NetworkReady`, `ImageReady`, `InfrastructureReady`, `ControlPlaneReady`, `WorkersReady`, `AddonsReady`, `RollingOut`, `Ready`, `Running` (the same as `Ready`), `Deleting`; `NutanixCredentialsTrustBundle` |
+//! | conditions | `ProviderAccessGranted`, `QuotaSatisfied`, `NetworkReady`, `ImageReady`, `InfrastructureReady`, `ControlPlaneReady`, `WorkersReady`, `AddonsReady`, `RollingOut`, `Ready`, `Running` (the same as `Ready`), `Deleting`; `NutanixCredentialsTrustBundle`, `FeaturesAvailable` (while something that it says has no effect) |
 //!
 //! | file | |
 //! |---|---|
 //! | `blueprint`, `build` | what the cluster shall be, and the objects it is made of |
 //! | `facts`, [`related`], `observe` | what is remembered of objects, what exists for a cluster, and the rest of the world |
-//! | `plan`, `judge`, `kept`, `addresses`, `growth`, `image`, `upgrade`, `credentials`, `addons` | what is made, and in which order |
+//! | `plan`, `judge`, `kept`, `addresses`, `growth`, `image`, `upgrade`, `credentials`, `addons`, `features` | what is made, and in which order |
 //! | [`why`], `status` | what is waited for, and what is shown |
 //! | `pause`, `end` | rest of Cluster API with the cluster; deletion |
 //!
@@ -26,6 +26,7 @@ pub(crate) mod build;
 mod credentials;
 mod end;
 mod facts;
+mod features;
 mod growth;
 mod image;
 mod judge;

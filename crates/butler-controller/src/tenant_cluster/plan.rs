@@ -20,7 +20,7 @@ use kube::ResourceExt;
 use super::{
     Effect, addons, addresses,
     blueprint::{self, Blueprint, Infrastructure, Surroundings},
-    build, credentials, end,
+    build, credentials, end, features,
     image::{self, Images},
     judge::{self, Refusal, Taken},
     kept, mode,
@@ -302,6 +302,8 @@ fn compose(
         Ok(finding) => holding.push((types::ADDONS_READY, finding)),
         Err(waiting) => waits.push(*waiting),
     }
+    let features = features::judge(cluster, provider, blueprint.cni);
+    holding.extend(features.map(|finding| (types::FEATURES_AVAILABLE, finding)));
     Draft {
         apply,
         // What waits for its image is not there to be listed, but must not go either.
