@@ -252,6 +252,11 @@ pub mod annotations {
     /// On a `ButlerCluster`: `none` if the tenant brings a network for its pods, so that machines are told nothing about pods.
     /// Absent: the provider gives them one where it can.
     pub const POD_NETWORK: &str = "butler.butlerlabs.dev/pod-network";
+    /// On a Cluster: the infrastructure that it was made on, as `spec.provider` of its `ProviderConfig` spells it.
+    pub const PROVIDER: &str = "butler.butlerlabs.dev/provider";
+    /// On a Cluster: how its hosted control plane is reached, as `spec.controlPlaneExposure` of `ButlerConfig` said it when the
+    /// cluster was made, in JSON.
+    pub const CONTROL_PLANE_EXPOSURE: &str = "butler.butlerlabs.dev/control-plane-exposure";
     /// On a `ProviderConfig`: the versions of Kubernetes that its machines can have, separated by commas. Absent: nobody knows.
     pub const KUBERNETES_VERSIONS: &str = "butler.butlerlabs.dev/kubernetes-versions";
     /// Names the network a `NetworkPool` belongs to. Pools of different networks may use the same addresses.

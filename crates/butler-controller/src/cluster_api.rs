@@ -25,7 +25,10 @@ use kube::Resource;
 use serde_json::Value;
 use std::sync::Arc;
 
-use crate::projections::{Said, deleted_at};
+use crate::{
+    projections::{Said, deleted_at},
+    tenant_cluster::Origin,
+};
 
 /// What the infrastructure needs to know of a Cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -42,6 +45,8 @@ pub struct ClusterFacts {
     pub endpoint: Option<ControlPlaneEndpoint>,
     /// Whether its control plane needs none of its machines, and has not answered yet.
     pub awaits_control_plane: bool,
+    /// What was settled when it was made.
+    pub origin: Origin,
     /// When its deletion began.
     pub deleted_at: Option<Timestamp>,
     /// What Cluster API says of its infrastructure and of its end.
@@ -64,6 +69,7 @@ impl Projection for ClusterFacts {
         let cluster: Cluster = serde_json::from_value(object)?;
         let paused = cluster.how_to_go_on();
         let rests_with_its_tenant = cluster.rests_with_its_tenant();
+        let origin = Origin::of(&cluster);
         let namespace = cluster.metadata.namespace.as_deref().unwrap_or_default();
         let infrastructure = cluster.spec.infrastructure_ref.as_ref();
         // Only of our own do we know that nothing holds it up but itself.
@@ -83,6 +89,7 @@ impl Projection for ClusterFacts {
             endpoint: cluster.spec.control_plane_endpoint.filter(is_known),
             awaits_control_plane: is_hosted
                 && initialization.control_plane_initialized != Some(true),
+            origin,
             deleted_at,
             conditions,
         })

@@ -44,14 +44,15 @@ pub struct ButlerConfigSpec {
         regex(pattern = crate::name::LABEL_PATTERN)
     )]
     pub default_namespace: String,
-    /// Which implementation hosts the control planes of tenant clusters.
+    /// Which implementation hosts the control planes of new tenant clusters. Those that exist stay with the one that made them.
     #[serde(default)]
     pub control_plane_provider: ControlPlaneProvider,
     /// `ProviderConfig`, in butler-system, of clusters that name none. Without it the one named `default` is used,
     /// else the first by name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default_provider_config_ref: Option<LocalReference>,
-    /// How the API servers of tenant clusters are reached from outside the management cluster.
+    /// How the API servers of new tenant clusters are reached from outside the management cluster. Those whose nodes know
+    /// an address stay reachable at it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub control_plane_exposure: Option<ControlPlaneExposure>,
     /// CPU and memory of hosted control planes that ask for none themselves.

@@ -63,7 +63,8 @@ fn block_rule(provider: &str) -> Rule {
 )]
 #[serde(rename_all = "camelCase")]
 pub struct ProviderConfigSpec {
-    /// Which infrastructure it is. Its own settings are in the field of the same name.
+    /// Which infrastructure it is. Its own settings are in the field of the same name. It cannot be changed while clusters run
+    /// on it.
     pub provider: Provider,
     /// Secret with the credentials; not needed for `local`. Keys by provider: harvester `kubeconfig`; nutanix and
     /// proxmox `username`, `password`; azure `clientID`, `clientSecret`, `tenantID`; aws `accessKeyID`,
@@ -71,7 +72,7 @@ pub struct ProviderConfigSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub credentials_ref: Option<SecretReference>,
     /// Who makes the machines of tenant clusters: `Butler` itself, or a provider of Cluster API that is installed beside it:
-    /// `CAPX` on nutanix, `CAPK` (`KubeVirt`) on harvester. Default `Butler`.
+    /// `CAPX` on nutanix, `CAPK` (`KubeVirt`) on harvester. It cannot be changed while clusters run on it. Default `Butler`.
     #[serde(rename = "clusterAPIProvider", default)]
     pub cluster_api_provider: ClusterApiProvider,
     /// Settings of Harvester.
@@ -197,6 +198,17 @@ pub enum ClusterApiProvider {
     /// Cluster API Provider `KubeVirt`.
     #[serde(rename = "CAPK")]
     Capk,
+}
+
+impl ClusterApiProvider {
+    /// The name as manifests spell it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Butler => "Butler",
+            Self::Capx => "CAPX",
+            Self::Capk => "CAPK",
+        }
+    }
 }
 
 /// Who may use the infrastructure.
@@ -364,10 +376,12 @@ mod tests {
             serde_json::from_value(serde_json::json!({ "provider": "local" })).expect("spec");
         assert_eq!(spec.cluster_api_provider, ClusterApiProvider::Butler);
         for (text, provider) in [
+            ("Butler", ClusterApiProvider::Butler),
             ("CAPX", ClusterApiProvider::Capx),
             ("CAPK", ClusterApiProvider::Capk),
         ] {
             assert_eq!(serde_json::to_value(provider).expect("text"), text);
+            assert_eq!(provider.as_str(), text);
         }
     }
 

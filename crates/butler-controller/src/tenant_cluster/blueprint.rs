@@ -22,7 +22,7 @@ use std::collections::BTreeMap;
 use butler_api::{
     Quantity,
     butler::{
-        butler_config::{ButlerConfig, ControlPlaneProvider},
+        butler_config::{ButlerConfig, ControlPlaneExposure, ControlPlaneProvider},
         control_plane_resources::ControlPlaneResources,
         provider_config::{Provider, ProviderConfig},
         team::{Team, TeamAccess},
@@ -49,12 +49,23 @@ pub(crate) struct Surroundings {
     /// Images that an `ImageSync` brings, as the provider names them, by the field with the template of the machines that boot from
     /// them; `None` where one is on its way. Until it is there, nobody makes these machines.
     pub(crate) images: BTreeMap<String, Option<String>>,
-    /// Address of the Ingress controller or Gateway before hosted control planes, where the platform has chosen one.
+    /// What was settled about the hosted control plane when it was made.
+    pub(crate) settled: Settled,
+    /// Address of the Ingress controller or Gateway before the hosted control plane, where it is reached through one.
     pub(crate) exposure_address: Option<String>,
     /// Where the load balancer before a standalone control plane is, once it is made.
     pub(crate) endpoint: Option<ControlPlaneEndpoint>,
     /// Certificate authorities of the provider's own API, in PEM, where its credentials name some.
     pub(crate) trust_bundle: Option<String>,
+}
+
+/// What was settled about a hosted control plane when it was made. Only where nothing was, the settings of the platform count.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Settled {
+    /// Who runs it: another one would begin with an empty cluster.
+    pub(crate) host: Option<ControlPlaneProvider>,
+    /// How it is reached: nodes that joined know no other way.
+    pub(crate) exposure: Option<ControlPlaneExposure>,
 }
 
 /// What a tenant cluster shall be.
@@ -100,10 +111,16 @@ pub(crate) struct Blueprint {
 impl Blueprint {
     /// Whether nodes are machines of the management cluster's own host.
     pub(crate) fn is_local(&self) -> bool {
-        let Infrastructure::Butler { provider, .. } = &self.infrastructure else {
-            return false;
-        };
-        *provider == Provider::Local
+        self.provider() == Provider::Local
+    }
+
+    /// The infrastructure that machines come from, whoever makes them there.
+    pub(crate) const fn provider(&self) -> Provider {
+        match &self.infrastructure {
+            Infrastructure::Butler { provider, .. } => *provider,
+            Infrastructure::Nutanix(_) => Provider::Nutanix,
+            Infrastructure::Kubevirt(_) => Provider::Harvester,
+        }
     }
 }
 
@@ -147,6 +164,8 @@ pub(crate) struct Hosted {
     pub(crate) service_type: ServiceType,
     /// How it is reached from outside of the management cluster.
     pub(crate) exposure: Exposure,
+    /// The setting that says so. It is this cluster's from now on, whatever becomes of the platform's.
+    pub(crate) exposed: ControlPlaneExposure,
     /// Further names in its certificate.
     pub(crate) certificate_names: Vec<String>,
     /// CPU and memory of its components, the platform's defaults included.

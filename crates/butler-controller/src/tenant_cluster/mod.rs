@@ -11,6 +11,7 @@
 //! |---|---|
 //! | `blueprint`, `build` | what the cluster shall be, and the objects it is made of |
 //! | `facts`, [`related`], `observe` | what is remembered of objects, what exists for a cluster, and the rest of the world |
+//! | `origin`, `exposure` | what was settled when the cluster was made, and stays; where hosted control planes are reached |
 //! | `plan`, `judge`, `kept`, `addresses`, `growth`, `image`, `upgrade`, `credentials`, `addons`, `features` | what is made, and in which order |
 //! | [`why`], `status` | what is waited for, and what is shown |
 //! | `pause`, `end` | rest of Cluster API with the cluster; deletion |
@@ -25,6 +26,7 @@ pub(crate) mod blueprint;
 pub(crate) mod build;
 mod credentials;
 mod end;
+mod exposure;
 mod facts;
 mod features;
 mod growth;
@@ -33,6 +35,7 @@ mod judge;
 mod kept;
 pub(crate) mod kinds;
 mod observe;
+mod origin;
 mod pause;
 mod perform;
 mod plan;
@@ -92,6 +95,7 @@ pub(crate) use blueprint::{deployment_name, tenant_namespace};
 pub use credentials::{Copy as CredentialsCopy, Sight as CredentialsSight};
 pub use growth::Demand;
 pub use observe::{ImageSight, World};
+pub use origin::Origin;
 
 /// What server-side apply cannot do for a tenant cluster.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -296,7 +300,7 @@ impl Reconciler for TenantClusterReconciler {
             })
         });
         sources.reads::<ServiceAddresses>(|service, clusters| {
-            if observe::is_ingress_controller(&service.facts.key) {
+            if exposure::is_ingress_controller(&service.facts.key) {
                 clusters.keys()
             } else {
                 Vec::new()

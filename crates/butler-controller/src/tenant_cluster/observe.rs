@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use butler_api::{
     butler::{
-        butler_config::{ButlerConfig, ExposureMode},
+        butler_config::ButlerConfig,
         image_sync::{ImageSync, ImageSyncStatus},
         ip_allocation::{AllocationType, IPAllocation},
         network_pool::NetworkPool,
@@ -17,7 +17,6 @@ use butler_api::{
     },
     cluster_api::butler_cluster::ButlerCluster,
     keys::{labels, names},
-    steward::exposure::IngressControllerType,
 };
 use butler_runtime::{
     cache::{AnyStore, Caches, Whole},
@@ -30,13 +29,14 @@ use kube::ResourceExt;
 use super::{
     addresses,
     credentials::{self, Bundles},
-    facts::{GatewayAddress, HealthCheck},
+    exposure,
+    facts::HealthCheck,
     growth::{self, Demand},
+    origin,
     related::Related,
     tenant_namespace,
 };
 use crate::{
-    ipam::infrastructure::ServiceAddresses,
     projections::{ProviderCandidate, TenantClusterFacts},
     tenant_rules::{self, Voices},
 };
@@ -74,7 +74,7 @@ pub struct World {
     pub allocations: Vec<(ObjectKey, String, bool)>,
     /// The credentials of its provider, and its copy of them.
     pub credentials: credentials::Sight,
-    /// Address of what stands before all hosted control planes, where the platform has chosen that.
+    /// Address of what stands before its hosted control plane and others, where they are reached through one entrance.
     pub exposure_address: Option<String>,
 }
 
@@ -122,8 +122,12 @@ pub(super) async fn observe(
     let others = caches.store::<TenantClusterFacts>().list();
     let others = others.iter().map(|other| &other.value);
     let uid = cluster.uid().unwrap_or_default();
+    let related = tenant::related(cluster, context).await?;
+    let settled = origin::settled(&related).exposure;
+    let platforms = config
+        .as_ref()
+        .and_then(|config| config.spec.control_plane_exposure.clone());
     Ok(World {
-        related: tenant::related(cluster, context).await?,
         nodes_are_judged: nodes_are_judged(&uid, caches),
         images: images(&uid, caches),
         addresses: provider
@@ -135,9 +139,10 @@ pub(super) async fn observe(
         pools: pools.map(|pool| pool.value.0.clone()).collect(),
         allocations: allocations(&uid, caches),
         credentials: credentials::sight(cluster, provider.as_ref(), bundles, context).await?,
-        exposure_address: config
-            .as_ref()
-            .and_then(|config| exposure_address(config, caches)),
+        exposure_address: settled
+            .or(platforms)
+            .and_then(|exposure| exposure::address(&exposure, caches)),
+        related,
         others: others.filter(|other| other.key != own).cloned().collect(),
         candidates,
         provider,
@@ -225,46 +230,4 @@ fn allocations(uid: &str, caches: &Caches) -> Vec<(ObjectKey, String, bool)> {
     owned
         .map(|facts| (facts.key, facts.uid, facts.deleting))
         .collect()
-}
-
-/// Where the one Ingress controller or Gateway is that all API servers are reached through.
-fn exposure_address(config: &ButlerConfig, caches: &Caches) -> Option<String> {
-    let exposure = config.spec.control_plane_exposure.as_ref()?;
-    let services = caches.store::<ServiceAddresses>();
-    match exposure.mode {
-        ExposureMode::LoadBalancer => None,
-        ExposureMode::Ingress => {
-            let key = ingress_controller(exposure.controller_type.unwrap_or_default());
-            let found = services.get(&key)?;
-            found.value.0.first().map(ToString::to_string)
-        }
-        ExposureMode::Gateway => {
-            let (namespace, name) = exposure.gateway_ref.as_deref()?.split_once('/')?;
-            let key = ObjectKey::namespaced(namespace, name);
-            let found = caches.store::<GatewayAddress>().get(&key)?;
-            found.value.0.clone()
-        }
-    }
-}
-
-/// The Service of an Ingress controller, where its own chart puts it.
-fn ingress_controller(controller: IngressControllerType) -> ObjectKey {
-    let (namespace, name) = match controller {
-        IngressControllerType::Nginx => ("ingress-nginx", "ingress-nginx-controller"),
-        IngressControllerType::Haproxy => ("haproxy-controller", "haproxy-kubernetes-ingress"),
-        IngressControllerType::Traefik | IngressControllerType::Generic => ("traefik", "traefik"),
-    };
-    ObjectKey::namespaced(namespace, name)
-}
-
-/// Whether a Service may be that of the Ingress controller before all API servers.
-pub(super) fn is_ingress_controller(service: &ObjectKey) -> bool {
-    let controllers = [
-        IngressControllerType::Nginx,
-        IngressControllerType::Haproxy,
-        IngressControllerType::Traefik,
-    ];
-    controllers
-        .into_iter()
-        .any(|controller| ingress_controller(controller) == *service)
 }

@@ -25,7 +25,7 @@ use super::{
     judge::{self, Refusal, Taken},
     kept, mode,
     observe::World,
-    pause,
+    origin, pause,
     rolling::{self, Scaling},
     status::{self, Findings, Uses},
     upgrade::Progress,
@@ -134,6 +134,11 @@ fn draft(cluster: &TenantCluster, world: &World, now: Timestamp) -> Draft {
     let Some(provider) = &world.provider else {
         return Draft::nothing(cluster, world, waits);
     };
+    if let Some(waiting) = origin::left(provider, related) {
+        // Rules that are broken by it are mended with it.
+        waits.insert(0, waiting);
+        return Draft::nothing(cluster, world, waits);
+    }
     let is_made = related.cluster.is_some();
     if refusal == Refusal::Everything || (refusal >= Refusal::Growth && !is_made) {
         return Draft::nothing(cluster, world, waits);
@@ -201,6 +206,7 @@ fn surroundings(
             .filter(|_| cluster.spec.team_ref.is_some()),
         provider: provider.clone(),
         images: images.by_field(),
+        settled: origin::settled(&world.related),
         exposure_address: world.exposure_address.clone(),
         endpoint: endpoint.map(|host| ControlPlaneEndpoint {
             host,
@@ -295,6 +301,8 @@ fn compose(
         Ok(effect) => effects.extend(effect),
         Err(waiting) => waits.push(*waiting),
     }
+    let stays = origin::stays(blueprint, world.config.as_ref());
+    holding.extend(stays.map(|finding| (types::CONTROL_PLANE_READY, finding)));
     holding
         .extend(trust(blueprint).map(|finding| (types::NUTANIX_CREDENTIALS_TRUST_BUNDLE, finding)));
     waits.extend(why::tenant(cluster, related));
@@ -394,6 +402,9 @@ fn notes(cluster: &TenantCluster, draft: &Draft, status: &TenantClusterStatus) -
 #[cfg(test)]
 #[path = "plan_end_tests.rs"]
 mod end_tests;
+#[cfg(test)]
+#[path = "plan_origin_tests.rs"]
+mod origin_tests;
 #[cfg(test)]
 #[path = "plan_parts_tests.rs"]
 mod parts_tests;

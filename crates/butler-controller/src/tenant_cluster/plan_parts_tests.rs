@@ -32,6 +32,13 @@ fn nutanix() -> serde_json::Value {
     })
 }
 
+/// The same, where CAPX has made the infrastructure.
+fn by_capx(mut related: Related) -> Related {
+    let infrastructure = related.infrastructure.as_mut().unwrap();
+    infrastructure.kind = "NutanixCluster".to_owned();
+    related
+}
+
 fn on_nutanix() -> World {
     let mut world = world(Related::default());
     let mut provider = provider(&nutanix());
@@ -106,7 +113,7 @@ fn nothing_is_made_where_nobody_can_log_in_and_what_is_made_works_on() {
         condition(&early, "InfrastructureReady"),
         "False WaitingForDependencies: the credentials of the ProviderConfig butler-system/default are being checked"
     );
-    world.related = begun();
+    world.related = by_capx(begun());
     assert!(!plan(&plain(), &world, at(1)).apply.is_empty());
 }
 
@@ -199,6 +206,9 @@ fn addresses_are_asked_for_once_and_hold_nothing_up() {
 /// The cluster `shop` on a provider whose ranges grow by need, with two addresses that are in use.
 fn elastic(mut place: serde_json::Value) -> World {
     let mut world = world(ready());
+    if place["clusterAPIProvider"] == "CAPX" {
+        world.related = by_capx(world.related);
+    }
     place["network"] = json!({
         "mode": "ipam",
         "poolRefs": [{ "name": "rack" }],

@@ -36,12 +36,11 @@ fn hosted(
     wish: &TenantClusterControlPlane,
     namespace: &str,
 ) -> Option<Hosted> {
-    let provider = case.config.control_plane_provider;
-    let exposure = case
-        .config
-        .control_plane_exposure
-        .clone()
-        .unwrap_or_default();
+    let settled = &case.surroundings.settled;
+    let provider = settled.host.unwrap_or(case.config.control_plane_provider);
+    let exposure = settled.exposure.as_ref();
+    let exposure = exposure.or(case.config.control_plane_exposure.as_ref());
+    let exposure = exposure.cloned().unwrap_or_default();
     if provider == ControlPlaneProvider::Kamaji {
         beyond_kamaji(case, exposure.mode);
     }
@@ -56,6 +55,7 @@ fn hosted(
         data_store: data_store.to_owned(),
         service_type,
         exposure: reached(case, &exposure, namespace)?,
+        exposed: exposure,
         certificate_names: wish.cert_sans.clone(),
         resources: resources(
             wish.resources.as_ref(),

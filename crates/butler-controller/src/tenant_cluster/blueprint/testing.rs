@@ -8,7 +8,7 @@ use butler_api::{
 };
 use serde_json::{Value, json};
 
-use super::{Blueprint, Surroundings, blueprint};
+use super::{Blueprint, Settled, Surroundings, blueprint};
 
 /// The cluster `shop` of the team `retail`.
 pub(crate) fn shop(spec: &Value) -> TenantCluster {
@@ -49,6 +49,7 @@ pub(crate) fn on(provider: &Value) -> Surroundings {
         team: None,
         provider,
         images: BTreeMap::new(),
+        settled: Settled::default(),
         exposure_address: None,
         endpoint: None,
         trust_bundle: None,

@@ -11,14 +11,19 @@ use super::{
     infrastructure::infrastructure, kubeadm_control_plane, metadata, reference, reference_to,
 };
 use crate::tenant_cluster::{
+    Origin,
     blueprint::{Blueprint, ControlPlane},
     kinds,
 };
 
 /// The Cluster: its networks, its control plane, its infrastructure.
 pub(crate) fn cluster(blueprint: &Blueprint) -> Manifest {
+    let mut metadata = metadata(blueprint, &blueprint.name);
+    for (name, value) in Origin::annotations(blueprint) {
+        metadata["annotations"][name] = json!(value);
+    }
     let body = json!({
-        "metadata": metadata(blueprint, &blueprint.name),
+        "metadata": metadata,
         "spec": {
             "clusterNetwork": {
                 "pods": { "cidrBlocks": [blueprint.network.pods] },

@@ -33,6 +33,7 @@ use crate::{
             KamajiFacts, KubeadmFacts, KubevirtFacts, KubevirtTemplate, MachineSetFacts,
             NutanixFacts, NutanixTemplate, StewardFacts, TemplateFacts,
         },
+        origin::Origin,
         related::{NamespaceSight, Related, Seen},
         tenant_namespace,
     },
@@ -47,15 +48,18 @@ pub(super) async fn related(
     let name = cluster.name_any();
     let namespace = tenant_namespace(cluster);
     let key = ObjectKey::namespaced(&namespace, &name);
+    let whole = seen(caches, &key, |facts: &ClusterFacts| facts.clone());
+    let origin = whole.as_ref().map(|whole| whole.facts.origin.clone());
+    let origin = origin.unwrap_or_default();
     let mut related = Related {
         namespace: namespace_sight(cluster, &namespace, context).await?,
-        cluster: seen(caches, &key, |facts: &ClusterFacts| facts.clone()),
-        control_plane: control_plane(caches, &key),
+        cluster: whole,
+        control_plane: control_plane(caches, &key, &origin),
         hosted: caches
             .store::<HostedFacts>()
             .get(&key)
             .map(|found| found.value.clone()),
-        infrastructure: infrastructure(caches, &key),
+        infrastructure: infrastructure(caches, &key, &origin),
         balancer: balancer(cluster, &namespace, caches),
         ..Related::default()
     };
@@ -183,17 +187,38 @@ fn seen<P: Projection, T>(
     })
 }
 
-fn control_plane(caches: &Caches, key: &ObjectKey) -> Option<Seen<ControlPlaneFacts>> {
-    seen(caches, key, |found: &StewardFacts| found.0.clone())
-        .or_else(|| seen(caches, key, |found: &KamajiFacts| found.0.clone()))
-        .or_else(|| seen(caches, key, |found: &KubeadmFacts| found.0.clone()))
+fn control_plane(
+    caches: &Caches,
+    key: &ObjectKey,
+    origin: &Origin,
+) -> Option<Seen<ControlPlaneFacts>> {
+    let found = [
+        seen(caches, key, |found: &StewardFacts| found.0.clone()),
+        seen(caches, key, |found: &KamajiFacts| found.0.clone()),
+        seen(caches, key, |found: &KubeadmFacts| found.0.clone()),
+    ];
+    named(found, origin.control_plane.as_ref())
 }
 
-fn infrastructure(caches: &Caches, key: &ObjectKey) -> Option<Seen<InfrastructureFacts>> {
+fn infrastructure(
+    caches: &Caches,
+    key: &ObjectKey,
+    origin: &Origin,
+) -> Option<Seen<InfrastructureFacts>> {
     let of_butler = |found: &Whole<ButlerCluster>| InfrastructureFacts::of(&json!(found.0));
-    seen(caches, key, of_butler)
-        .or_else(|| seen(caches, key, |found: &NutanixFacts| found.0.clone()))
-        .or_else(|| seen(caches, key, |found: &KubevirtFacts| found.0.clone()))
+    let found = [
+        seen(caches, key, of_butler),
+        seen(caches, key, |found: &NutanixFacts| found.0.clone()),
+        seen(caches, key, |found: &KubevirtFacts| found.0.clone()),
+    ];
+    named(found, origin.infrastructure.as_ref())
+}
+
+/// The one of the kind that the Cluster names, should there be several.
+fn named<T>(found: [Option<Seen<T>>; 3], kind: Option<&String>) -> Option<Seen<T>> {
+    let mut found: Vec<_> = found.into_iter().flatten().collect();
+    let place = found.iter().position(|seen| Some(&seen.kind) == kind);
+    (!found.is_empty()).then(|| found.swap_remove(place.unwrap_or(0)))
 }
 
 fn balancer(
