@@ -81,6 +81,8 @@ pub struct TenantClusterFacts {
     pub key: ObjectKey,
     /// How far it has come.
     pub phase: Option<TenantClusterPhase>,
+    /// Whether anything was made for it.
+    pub begun: bool,
     /// The provider it asks for, else the one it runs on already; `None` means the default of its team or the platform.
     pub provider: Option<ObjectKey>,
     /// The team it counts for.
@@ -106,6 +108,7 @@ impl TenantClusterFacts {
         Self {
             key: ObjectKey::of(cluster),
             phase: status.and_then(|status| status.phase),
+            begun: status.is_some_and(|status| status.tenant_namespace.is_some()),
             provider: provider.map(|provider| {
                 let namespace = provider.namespace.as_deref();
                 let namespace = namespace.unwrap_or(names::SYSTEM_NAMESPACE);
