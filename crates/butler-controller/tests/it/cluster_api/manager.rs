@@ -114,7 +114,8 @@ async fn run(server: &mut ApiServer, port: u16) {
         format!("--diagnostics-address=127.0.0.1:{}", free_port()),
         "--insecure-diagnostics".to_owned(),
         "--leader-elect=false".to_owned(),
-        "--feature-gates=ReconcilerRateLimiting=false".to_owned(),
+        // Classes are on in what Butler installs, too.
+        "--feature-gates=ClusterTopology=true,ReconcilerRateLimiting=false".to_owned(),
         // The definitions are new, and so are all objects.
         "--skip-crd-migration-phases=StorageVersionMigration,CleanupManagedFields".to_owned(),
     ];

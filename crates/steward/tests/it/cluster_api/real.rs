@@ -32,14 +32,14 @@ const PATIENCE: Duration = Duration::from_mins(1);
 /// The control plane, which is not named like its Cluster.
 const HOSTED: &str = "hosted";
 /// Cluster API connects to whatever it takes for initialized, and shall find nobody.
-const LOOPBACK: &str = "127.0.0.1";
+pub(super) const LOOPBACK: &str = "127.0.0.1";
 
-fn unused_port() -> u16 {
+pub(super) fn unused_port() -> u16 {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     listener.local_addr().unwrap().port()
 }
 
-fn dynamic(client: &Client, kind: &Kind) -> Api<DynamicObject> {
+pub(super) fn dynamic(client: &Client, kind: &Kind) -> Api<DynamicObject> {
     Api::namespaced_with(client.clone(), TEAM, &kind.api_resource())
 }
 
