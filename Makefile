@@ -58,6 +58,13 @@ test: prepare ## Run every test; builds or finds the Kubernetes binaries it need
 	BUTLER_SKIP_LOG=$(SKIPPED) cargo test --workspace --no-fail-fast 2>&1 | tee $(TEST_LOG) || cargo --quiet xtask failures $(TEST_LOG)
 	@if [ -s $(SKIPPED) ]; then echo "Skipped on this machine:"; sort -u $(SKIPPED); else echo "Skipped on this machine: nothing"; fi
 
+# As many as that, or a range such as 17..18.
+WORLDS ?= 1000
+
+.PHONY: worlds
+worlds: prepare ## Tell each story of hosted control planes in a thousand worlds; another number goes into WORLDS
+	STEWARD_SEEDS=$(WORLDS) cargo test -p steward --test it
+
 .PHONY: lint
 lint: prepare $(TOOLS)/bin/cargo-deny ## Check format, lints, layers, generated files, licences and documentation
 	cargo fmt --all --check

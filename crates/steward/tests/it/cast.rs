@@ -1,6 +1,6 @@
 //! The world of the stories: Steward, a database, and Kubernetes' own controllers in a few lines.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, ops::Range, sync::Arc, time::Duration};
 
 use butler_runtime::{
     object::{Kind, ObjectKey},
@@ -26,12 +26,20 @@ use crate::{
     scene::{self, COMPONENT, OneKey, SYSTEM, TEAM, here},
 };
 
-/// How many worlds each story is told in, so that all stories together are told in a thousand; `STEWARD_SEEDS` asks for more.
-pub(crate) fn seeds() -> std::ops::Range<u64> {
-    seeds_asked_for("STEWARD_SEEDS", SEEDS)
+/// The worlds that each story is told in: a few, or those that are asked for, as by `STEWARD_SEEDS=1000`.
+pub(crate) fn seeds() -> Range<u64> {
+    seeds_asked_for(ASKED_FOR, SEEDS)
 }
 
+/// The worlds of the one story that is told in many every time: a whole life, from the creation to the deletion. As many as one
+/// processor tells in a minute.
+pub(crate) fn seeds_of_a_life() -> Range<u64> {
+    seeds_asked_for(ASKED_FOR, LIVES)
+}
+
+const ASKED_FOR: &str = "STEWARD_SEEDS";
 const SEEDS: u64 = 40;
+const LIVES: u64 = 500;
 /// A world that has not come to rest by then never will.
 pub(crate) const STEPS: u64 = 60_000;
 /// Longer than any story.

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::{
     cast::{
         STEPS, assert_at_rest, assert_nothing_leaked, assert_ready, create_deed, found, left,
-        seeds, store_deed, world,
+        seeds, seeds_of_a_life, store_deed, world,
     },
     database::Database,
     moving,
@@ -154,6 +154,26 @@ fn a_death_after_any_request_of_a_deletion_leaves_nothing_behind() {
     after_every_request(deleting, |simulation, database| {
         assert_gone(simulation, database);
         Ok(())
+    })
+    .unwrap();
+}
+
+#[test]
+fn a_control_plane_comes_to_serve_and_goes_again_whoever_dies_between_any_two_requests() {
+    for_seeds(seeds_of_a_life(), |seed| {
+        let (mut simulation, database) = world(seed);
+        simulation.user("operator", vec![store_deed()]);
+        simulation.user("alice", vec![create_deed("shop", json!({}))]);
+        simulation.run(STEPS)?;
+        assert_ready(&simulation, "shop");
+        assert_eq!(database.contents.lock().unwrap().len(), 1);
+        assert_nothing_leaked(&simulation, &database);
+
+        let delete = Operation::delete(scene::control_planes(), here("shop"));
+        simulation.store_mut().perform("alice", delete).unwrap();
+        simulation.run(STEPS)?;
+        assert_gone(&simulation, &database);
+        Ok::<(), Failed>(())
     })
     .unwrap();
 }
