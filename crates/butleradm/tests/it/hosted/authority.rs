@@ -17,6 +17,10 @@ use crate::kit::{Installation, eventually, note};
 
 /// Between two looks at a node.
 const GLANCE: Duration = Duration::from_millis(500);
+/// Nobody has to ask longer than this for an answer: as long as a request of a user may take in the other chapters.
+const LONGEST_SILENCE: Duration = Duration::from_secs(10);
+/// What is said by who does not trust the other. All know both authorities before the new one signs, so nobody says it.
+const DISTRUST: [&str; 3] = ["x509", "certificate", "Unauthorized"];
 const CERTIFICATE: &str = "-----BEGIN CERTIFICATE-----";
 
 pub(super) fn rotation(installation: &Installation) {
@@ -58,20 +62,7 @@ pub(super) fn rotation(installation: &Installation) {
         );
         watch.seen()
     });
-    note(&format!(
-        "{} looks at the node, {} of them without an answer",
-        seen.looks,
-        seen.unanswered.len()
-    ));
-    for words in &seen.unanswered {
-        note(words);
-    }
-    assert!(
-        seen.not_ready.is_empty(),
-        "the node was not Ready:\n{}",
-        seen.not_ready.join("\n")
-    );
-    assert!(seen.looks > 0, "nobody has looked at the node");
+    seen.assert_all_went_on();
     // The API server speaks to the kubelet as a client of the new authority.
     let logs = eventually("logs of a pod after the change", || {
         tenant.kubectl(&["logs", "deployment/echo"])
@@ -102,11 +93,7 @@ pub(super) fn retirement(installation: &Installation) {
         });
         watch.seen()
     });
-    assert!(
-        seen.not_ready.is_empty(),
-        "the node was not Ready:\n{}",
-        seen.not_ready.join("\n")
-    );
+    seen.assert_all_went_on();
     let kubeconfig = std::fs::read_to_string(tenant.kubeconfig()).unwrap();
     assert!(
         kubeconfig.contains("certificate-authority-data"),
@@ -155,6 +142,41 @@ struct Seen {
     looks: u32,
     not_ready: Vec<String>,
     unanswered: Vec<String>,
+    /// Since when nobody has answered.
+    silent_since: Option<Instant>,
+    longest_silence: Duration,
+}
+
+impl Seen {
+    fn answered(&mut self) {
+        if let Some(since) = self.silent_since.take() {
+            self.longest_silence = self.longest_silence.max(since.elapsed());
+        }
+    }
+
+    /// The node stayed, and whoever asked for it with the kubeconfig of that moment was trusted and soon had an answer. A single look
+    /// may come to an API server that is about to end.
+    fn assert_all_went_on(mut self) {
+        self.answered();
+        note(&format!(
+            "{} looks at the node, {} of them without an answer; the longest silence was {:.1}s",
+            self.looks,
+            self.unanswered.len(),
+            self.longest_silence.as_secs_f32()
+        ));
+        let unanswered = self.unanswered.join("\n");
+        note(&unanswered);
+        assert!(self.looks > 0, "nobody has looked at the node");
+        let not_ready = self.not_ready.join("\n");
+        assert!(not_ready.is_empty(), "the node was not Ready:\n{not_ready}");
+        let distrusted = DISTRUST.iter().any(|words| unanswered.contains(words));
+        assert!(!distrusted, "somebody was not trusted:\n{unanswered}");
+        assert!(
+            self.longest_silence <= LONGEST_SILENCE,
+            "for {:.1}s nobody answered:\n{unanswered}",
+            self.longest_silence.as_secs_f32()
+        );
+    }
 }
 
 /// Somebody who looks at a node as long as this lives.
@@ -198,15 +220,20 @@ impl Drop for Watch {
 
 /// One look, with the kubeconfig of that moment.
 fn look(tenant: &Tenant<'_>, node: &str, began: Instant, seen: &Mutex<Seen>) {
-    let after = began.elapsed().as_secs_f32();
+    let asked = Instant::now();
+    let after = asked.duration_since(began).as_secs_f32();
     let found = tenant
         .try_fetch_kubeconfig()
         .and_then(|()| tenant.get(&["node", node]));
     let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
     seen.looks += 1;
     match found {
-        Err(words) => seen.unanswered.push(format!("after {after:.1}s: {words}")),
+        Err(words) => {
+            seen.silent_since.get_or_insert(asked);
+            seen.unanswered.push(format!("after {after:.1}s: {words}"));
+        }
         Ok(found) => {
+            seen.answered();
             if let Err(words) = worker::readiness(&found) {
                 seen.not_ready.push(format!("after {after:.1}s: {words}"));
             }
