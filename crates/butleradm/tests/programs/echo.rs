@@ -1,6 +1,6 @@
 //! A program for pods of tests: `echo serve PORT` answers each request with the name of its pod; `echo fetch HOST:PORT…` asks
-//! each and prints what it answers; `echo reach HOST:PORT` says whether a connection can be made; `echo guard PORT DIRECTORY`
-//! answers an API server over TLS.
+//! each and prints what it answers; `echo reach HOST:PORT` says whether a connection can be made; `echo show FILE…` prints what
+//! is in each; `echo guard PORT DIRECTORY` answers an API server over TLS.
 
 mod guard;
 
@@ -20,9 +20,10 @@ fn main() -> ExitCode {
         Some("serve") => serve(&arguments[1]),
         Some("fetch") => arguments[1..].iter().try_for_each(|place| fetch(place)),
         Some("reach") => connect(&arguments[1]).map(drop),
+        Some("show") => arguments[1..].iter().try_for_each(|file| show(file)),
         Some("guard") => guard::serve(&arguments[1], &arguments[2]),
         _ => Err(io::Error::other(
-            "serve PORT, fetch HOST:PORT…, reach HOST:PORT or guard PORT DIRECTORY",
+            "serve PORT, fetch HOST:PORT…, reach HOST:PORT, show FILE… or guard PORT DIRECTORY",
         )),
     };
     match outcome {
@@ -74,4 +75,8 @@ fn fetch(place: &str) -> io::Result<()> {
     let mut answer = String::new();
     stream.read_to_string(&mut answer)?;
     io::stdout().write_all(answer.as_bytes())
+}
+
+fn show(file: &str) -> io::Result<()> {
+    io::stdout().write_all(&std::fs::read(file)?)
 }

@@ -3,6 +3,7 @@
 //!
 //! One story in chapters, as [`crate::story`]: each stands on the one before.
 
+mod additions;
 mod authority;
 mod load;
 mod tenant;
@@ -31,6 +32,9 @@ const NEW: &str = "1.36.3";
 /// The namespace of control planes in this story.
 const NAMESPACE: &str = "default";
 
+/// An image of every installation, but for its version.
+const PAUSE: &str = "registry.k8s.io/pause";
+
 type Chapter = fn(&Installation);
 
 #[test]
@@ -40,10 +44,11 @@ fn a_hosted_control_plane_serves_nodes_of_its_own_from_its_first_day_to_its_last
     requires!(Requirement::new(unfit.is_none(), unfit.unwrap_or_default()));
     let before = Traces::look();
     let installation = Installation::new("hosted", "10.213.94.0/24");
-    let chapters: [(&str, Chapter); 13] = [
+    let chapters: [(&str, Chapter); 14] = [
         ("up", up),
         ("images of an older Kubernetes can be pulled", images),
         ("a control plane becomes Ready", becomes_ready),
+        ("what its owner added to its pods runs", additions::run),
         (
             "two replicas change their version and no request fails",
             upgrade::under_load,
@@ -121,9 +126,19 @@ fn images(installation: &Installation) {
     }
 }
 
+/// The image of pause that this installation has.
+fn pause(installation: &Installation) -> String {
+    let listed = installation.well(&["image", "list"]);
+    let images = listed.lines().filter_map(|line| line.split(' ').next());
+    let mut images = images.filter(|image| image.starts_with(&format!("{PAUSE}:")));
+    let found = images.next().map(ToOwned::to_owned);
+    found.unwrap_or_else(|| panic!("{PAUSE} is not among\n{listed}"))
+}
+
 fn becomes_ready(installation: &Installation) {
     let tenant = Tenant::shop(installation);
-    installation.apply(include_str!("shop.yaml"));
+    let manifest = include_str!("shop.yaml");
+    installation.apply(&manifest.replace(PAUSE, &pause(installation)));
     eventually("the control plane is Ready", || {
         tenant.reached("Ready", OLD, 2)
     });
