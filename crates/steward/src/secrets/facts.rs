@@ -16,7 +16,7 @@ use sha2::{Digest as _, Sha256};
 use super::{
     content::{self, Data, KubeconfigFacts, Pair},
     order::{Guard, authority_of},
-    rotation::{self, RETIRE, RotationFacts},
+    rotation::{self, Request, RotationFacts},
 };
 use crate::{names::SecretRole, store::config_keys};
 
@@ -148,8 +148,7 @@ fn rotation(
     RotationFacts {
         trusted: bundle.map_or(0, |bundle| rotation::count(&bundle)),
         has_next: content::pair(data, "next.crt", "next.key").is_ok(),
-        asked: asked == Some(""),
-        retire: asked == Some(RETIRE),
+        request: asked.and_then(Request::of),
         since: since.find_map(|time| time.parse().ok()),
         is_ours: note(annotations::STEWARD_CHECKSUM) == Some(checksum(data).as_str()),
     }

@@ -20,7 +20,7 @@ use k8s_openapi::{ByteString, api::core::v1::Secret};
 use super::{
     content::{self, Data},
     order::{KubeconfigWish, LeafWish, Order, Recipe, authority_of},
-    rotation::{NEXT_VOUCHED, Step, VOUCHED, certificates},
+    rotation::{NEXT_VOUCHED, Request, Step, VOUCHED, certificates},
     write::{secret_kind, write_secret, write_with_notes},
 };
 use crate::names::{Names, SecretRole};
@@ -215,15 +215,13 @@ async fn rotate(
         (annotations::STEWARD_SIGNING_SINCE, at),
     );
     let asked = secret.metadata.annotations.unwrap_or_default();
-    let is_asked = asked
-        .get(annotations::STEWARD_ROTATE)
-        .is_some_and(String::is_empty);
+    let asked = asked.get(annotations::STEWARD_ROTATE);
+    let is_asked = asked.and_then(|asked| Request::of(asked)) == Some(Request::Replace);
     let notes: &[_] = match step {
-        Step::Introduce => &[heard],
         Step::Promote => &[heard, begun],
         // Who asks for a new one has not got it by that.
         Step::Retire if is_asked => &[],
-        Step::Retire => &[heard],
+        Step::Introduce | Step::Retire => &[heard],
         Step::Remember => &[begun],
     };
     write_with_notes(api, names, order.role, &order.guard, &data, notes).await

@@ -25,7 +25,7 @@ pub use order::{Guard, KubeconfigWish, LeafWish, Order, Recipe};
 pub use renewal::Moment;
 pub(crate) use renewal::authority_renewal;
 pub use review::{Review, review};
-pub use rotation::{RETIRE, RotationFacts, Step};
+pub use rotation::{RETIRE, Request, RotationFacts, Step};
 pub use short_lived::{Borrower, short_lived_kubeconfig};
 pub(crate) use short_lived::{Loan, check_loan};
 pub use wanted::{Wanted, wanted};

@@ -27,6 +27,26 @@ pub const RETIRE: &str = "retire";
 /// year. Who asks again and again, as a manifest does that is applied for ever, does not fill the Secret.
 const MOST_TRUSTED: usize = 3;
 
+/// What somebody asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Request {
+    /// A new authority.
+    Replace,
+    /// To drop the old ones now.
+    Retire,
+}
+
+impl Request {
+    /// What the value of the rotation annotation asks for, if anything.
+    pub(super) fn of(value: &str) -> Option<Self> {
+        match value {
+            "" => Some(Self::Replace),
+            RETIRE => Some(Self::Retire),
+            _ => None,
+        }
+    }
+}
+
 /// How far a replacement has come.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RotationFacts {
@@ -34,10 +54,8 @@ pub struct RotationFacts {
     pub trusted: usize,
     /// Whether a next one is there.
     pub has_next: bool,
-    /// Whether somebody asks for a new authority.
-    pub asked: bool,
-    /// Whether somebody asks to drop the old one now.
-    pub retire: bool,
+    /// What somebody asks for.
+    pub request: Option<Request>,
     /// Since when the one that signs does so.
     pub since: Option<Timestamp>,
     /// Whether it is we who wrote all of this. What somebody brought together stays together, unless somebody asks.
@@ -66,11 +84,13 @@ impl RotationFacts {
         }
         let retirement = self.retirement();
         let is_over = retirement.is_some_and(|end| end <= now);
-        if is_over || (self.retire && self.trusted > 1) {
+        let is_hasty = self.request == Some(Request::Retire) && self.trusted > 1;
+        if is_over || is_hasty {
             return Some(Step::Retire);
         }
         let has_room = self.trusted < MOST_TRUSTED || retirement.is_none();
-        if (self.asked || ending) && has_room {
+        let is_asked = self.request == Some(Request::Replace);
+        if (is_asked || ending) && has_room {
             return Some(Step::Introduce);
         }
         let is_lost = self.trusted > 1 && retirement.is_none();
@@ -120,7 +140,7 @@ mod tests {
         let year = now().checked_add(LEAF_LIFE).unwrap();
         assert_eq!(facts.due(true, false, year), Some(Step::Retire));
         let hasty = RotationFacts {
-            retire: true,
+            request: Some(Request::Retire),
             ..facts
         };
         assert_eq!(hasty.due(true, false, now()), Some(Step::Retire));
@@ -130,7 +150,7 @@ mod tests {
     fn whoever_asks_twice_within_a_year_gets_a_third_authority_and_then_has_to_wait() {
         let promoted = RotationFacts {
             trusted: 2,
-            asked: true,
+            request: Some(Request::Replace),
             since: Some(now()),
             is_ours: true,
             ..RotationFacts::default()
@@ -155,29 +175,27 @@ mod tests {
     }
 
     /// What a Secret says after a step.
-    fn after(facts: RotationFacts, step: Step, time: Timestamp) -> RotationFacts {
-        let is_ours = true;
+    fn after(facts: &RotationFacts, step: Step, time: Timestamp) -> RotationFacts {
+        let facts = RotationFacts {
+            is_ours: true,
+            ..facts.clone()
+        };
         match step {
             Step::Introduce => RotationFacts {
                 trusted: facts.trusted + 1,
                 has_next: true,
-                asked: false,
-                retire: false,
-                is_ours,
+                request: None,
                 ..facts
             },
             Step::Promote => RotationFacts {
                 has_next: false,
-                asked: false,
-                retire: false,
+                request: None,
                 since: Some(time),
-                is_ours,
                 ..facts
             },
             Step::Retire => RotationFacts {
                 trusted: 1,
-                retire: false,
-                is_ours,
+                request: facts.request.filter(|request| *request == Request::Replace),
                 ..facts
             },
             Step::Remember => RotationFacts {
@@ -189,12 +207,10 @@ mod tests {
 
     prop_compose! {
         fn any_facts()(
-            trusted in 1..5_usize, has_next: bool, asked: bool, retire: bool, is_known: bool, is_ours: bool,
+            trusted in 1..5_usize, has_next: bool, value in "|retire|soon", is_known: bool, is_ours: bool,
         ) -> RotationFacts {
-            // One value of one annotation.
-            let retire = retire && !asked;
-            let since = is_known.then(now);
-            RotationFacts { trusted, has_next, asked, retire, since, is_ours }
+            let (request, since) = (Request::of(&value), is_known.then(now));
+            RotationFacts { trusted, has_next, request, since, is_ours }
         }
     }
 
@@ -207,14 +223,14 @@ mod tests {
             for _ in 0..8 {
                 match facts.due(true, false, time) {
                     Some(step) => {
-                        facts = after(facts, step, time);
+                        facts = after(&facts, step, time);
                         taken.push(step);
                     }
                     None => time = time.checked_add(LEAF_LIFE).unwrap(),
                 }
             }
-            prop_assert!(!facts.asked && !facts.has_next, "{:?}", taken);
-            if found.asked {
+            prop_assert!(facts.request != Some(Request::Replace) && !facts.has_next, "{:?}", taken);
+            if found.request == Some(Request::Replace) {
                 // One that is on its way is the answer.
                 prop_assert!(taken.contains(&Step::Promote), "{:?}", taken);
             }
@@ -228,7 +244,7 @@ mod tests {
         fn a_new_authority_never_signs_before_it_is_trusted_everywhere(facts in any_facts(), ending: bool) {
             prop_assert_ne!(facts.due(false, ending, now()), Some(Step::Promote));
             // The old one is not dropped before all that it issued has ended, unless somebody asks.
-            if !facts.retire {
+            if facts.request != Some(Request::Retire) {
                 prop_assert_ne!(facts.due(true, ending, now()), Some(Step::Retire));
             }
             // The old one is not dropped while the new one waits.
@@ -236,7 +252,7 @@ mod tests {
                 prop_assert_ne!(facts.due(true, ending, now()), Some(Step::Retire));
             }
             // One that waits is enough, and none comes without a reason.
-            if facts.has_next || !(facts.asked || ending) {
+            if facts.has_next || !(facts.request == Some(Request::Replace) || ending) {
                 prop_assert_ne!(facts.due(true, ending, now()), Some(Step::Introduce));
             }
         }
