@@ -1,4 +1,5 @@
-//! A tenant cluster as its user meets it: an object of the management cluster, and `kubectl` with its kubeconfig.
+//! A tenant cluster as its user meets it: an object of the management cluster, and `kubectl` with its kubeconfig. What its user
+//! types instead of `kubectl` is in [`super::typed`].
 
 use std::path::PathBuf;
 
@@ -61,7 +62,20 @@ impl<'a> Cluster<'a> {
 
     /// Changes its spec.
     pub(super) fn change(&self, spec: &Value) {
-        self.taken(|| self.try_change(spec));
+        let patch = json!({ "spec": spec }).to_string();
+        self.taken(|| {
+            self.installation.kubectl(&[
+                "patch",
+                "tenantcluster",
+                "--namespace",
+                self.home,
+                self.name,
+                "--type",
+                "merge",
+                "--patch",
+                &patch,
+            ])
+        });
     }
 
     /// Says it again while nobody is there who could look at it. What is refused was looked at.
@@ -72,22 +86,6 @@ impl<'a> Cluster<'a> {
             }
             answer => answer,
         })
-    }
-
-    /// The same; what was said, if it was refused.
-    pub(super) fn try_change(&self, spec: &Value) -> Result<String, String> {
-        let patch = json!({ "spec": spec }).to_string();
-        self.installation.kubectl(&[
-            "patch",
-            "tenantcluster",
-            "--namespace",
-            self.home,
-            self.name,
-            "--type",
-            "merge",
-            "--patch",
-            &patch,
-        ])
     }
 
     /// The whole object; words of `kubectl` if it could not be read.
@@ -203,11 +201,16 @@ impl<'a> Cluster<'a> {
         });
     }
 
-    /// Asks it to go, and does not wait. Whoever does so protects nothing in it any more: a budget that the last worker cannot keep
-    /// would hold its drain up for as long as a drain may take.
-    pub(super) fn ask_to_go(&self) {
+    /// Takes away what protects its pods, as whoever lets it go does: a budget that the last worker cannot keep would hold its
+    /// drain up for as long as a drain may take.
+    pub(super) fn protects_nothing(&self) {
         let budgets = ["delete", "poddisruptionbudgets", "--all"];
         eventually("nothing is protected", || self.kubectl(&budgets));
+    }
+
+    /// Asks it to go, with nothing protected in it, and does not wait.
+    pub(super) fn ask_to_go(&self) {
+        self.protects_nothing();
         note(&self.taken(|| self.try_to_go()));
     }
 

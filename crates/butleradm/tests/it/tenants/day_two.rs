@@ -23,7 +23,7 @@ const MOVES: usize = 2;
 pub(super) fn scale(installation: &Installation) {
     let shop = Cluster::shop(installation);
     for workers in [4, 1, 2] {
-        shop.change(&json!({ "workers": { "replicas": workers } }));
+        ask_for(&shop, workers);
         eventually(&format!("{workers} workers"), || shop.is_ready(workers));
         eventually(&format!("machines of {workers} workers"), || {
             let machines = installation.machines();
@@ -39,17 +39,41 @@ pub(super) fn scale(installation: &Installation) {
     workload::answers(&shop);
 }
 
+/// As many workers as the cluster begins with: machines that are to be made beside them take their time.
+const FIRST: usize = 2;
+
+/// Asks for so many workers, and waits. If there are to be more than ever, it asks what there is to wait for instead.
+fn ask_for(shop: &Cluster<'_>, workers: usize) {
+    let count = workers.to_string();
+    if workers > FIRST {
+        let said = shop.does("scale", &["--workers", &count, "--no-wait"]);
+        assert_eq!(said, format!("shop gets {count} workers.\n"));
+        let why = shop.does("why", &[]);
+        let expected = format!(" of {count} workers are ready");
+        for expected in [" and waits for:\n", "WorkersReady (", &expected] {
+            assert!(why.contains(expected), "{expected:?} is missing in {why}");
+        }
+        return;
+    }
+    let said = shop.does_and_waits("scale", &["--workers", &count]);
+    let are = if workers == 1 { "worker" } else { "workers" };
+    assert_eq!(said, format!("shop has {count} {are}.\n"));
+}
+
 fn upgraded(shop: &Cluster<'_>) {
-    let back = shop.try_change(&json!({ "kubernetesVersion": "v1.34.4" }));
-    let words = back.expect_err("a step back is refused");
-    assert!(words.contains("1.34.4"), "{words}");
+    let back = shop.is_refused("upgrade", &["--version", "v1.34.4"], 1);
+    for expected in ["could not upgrade the cluster shop: ", "1.34.4"] {
+        assert!(back.contains(expected), "{expected:?} is missing in {back}");
+    }
 
     let nodes = versions(shop);
     assert!(
         nodes.iter().all(|version| *version == format!("v{OLD}")),
         "{nodes:?}"
     );
-    shop.change(&json!({ "kubernetesVersion": format!("v{NEW}") }));
+    let version = format!("v{NEW}");
+    let said = shop.does_and_waits("upgrade", &["--version", &version]);
+    assert_eq!(said, format!("shop has {version}.\n"));
     eventually("all nodes have the new version", || {
         let nodes = versions(shop);
         if nodes.len() == 2 && nodes.iter().all(|version| *version == format!("v{NEW}")) {

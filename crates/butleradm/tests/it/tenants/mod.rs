@@ -8,6 +8,7 @@ mod crowd;
 mod day_two;
 mod elastic;
 mod person;
+mod typed;
 mod unrest;
 mod visitors;
 mod workload;
@@ -215,10 +216,9 @@ fn small(version: &str, workers: usize) -> Value {
 
 fn becomes_ready(installation: &Installation) {
     let shop = Cluster::shop(installation);
-    let mut spec = small(OLD, 2);
-    spec["providerConfigRef"] = json!({ "name": elastic::PROVIDER, "namespace": "butler-system" });
-    shop.create(&spec);
-    shop.becomes_ready(2);
+    typed::create(&shop);
+    eventually("shop is Ready", || shop.is_ready(2));
+    typed::is_shown(&shop);
     let status = shop.object().unwrap()["status"].take();
     note(&format!("{status:#}"));
     assert!(status["controlPlaneEndpoint"].is_string(), "{status}");
@@ -231,8 +231,22 @@ fn becomes_ready(installation: &Installation) {
 fn goes(installation: &Installation) {
     let shop = Cluster::shop(installation);
     let namespace = shop.namespace().unwrap();
-    shop.ask_to_go();
-    eventually("the cluster is gone", || shop.is_gone());
+    shop.protects_nothing();
+    let unconfirmed = shop.is_refused("destroy", &[], 2);
+    let how = "nobody is there to confirm that shop is to be destroyed; pass --yes";
+    assert!(unconfirmed.contains(how), "{unconfirmed}");
+    let said = shop.does("destroy", &["--yes", "--no-wait"]);
+    assert!(said.starts_with("shop is being destroyed; "), "{said}");
+    let why = shop.does("why", &[]);
+    for expected in [
+        "shop is Deleting and waits for:\n",
+        "waiting until its machines are gone: shop-workers-",
+    ] {
+        assert!(why.contains(expected), "{expected:?} is missing in {why}");
+    }
+    let said = shop.does_and_waits("destroy", &["--yes"]);
+    assert_eq!(said, "shop is gone.\n");
+    typed::is_forgotten(&shop);
     let left = installation.kubectl(&["get", "namespace", &namespace]);
     assert!(left.is_err(), "{left:?}");
     let ranges = workload::ranges(&shop);

@@ -2,7 +2,7 @@
 
 use std::{
     path::{Path, PathBuf},
-    process::{Command, Output},
+    process::Output,
 };
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
@@ -11,7 +11,7 @@ use jiff::{SignedDuration, Timestamp};
 use kube::config::Kubeconfig;
 
 use super::cluster::Cluster;
-use crate::kit::{Installation, butler, eventually, note, words};
+use crate::kit::{Installation, eventually, note, words};
 
 const PERSON: &str = "jane";
 const GROUP: &str = "developers";
@@ -68,15 +68,9 @@ pub(super) fn visits(installation: &Installation) {
 
 /// What somebody types who may let others in.
 fn kubeconfig(shop: &Cluster<'_>, file: &Path, lifetime: &str) -> Output {
-    let program = Path::new(&butler()).with_file_name("butlerctl");
-    let mut command = Command::new(program);
-    command
-        .args(["cluster", "kubeconfig", shop.name, "--user", PERSON])
-        .args(["--group", GROUP, "--ttl", lifetime, "--output"])
-        .arg(file)
-        .arg("--kubeconfig")
-        .arg(shop.installation.kubeconfig());
-    command.output().unwrap()
+    let file = file.to_str().unwrap();
+    let person = ["--user", PERSON, "--group", GROUP, "--ttl", lifetime];
+    shop.typed("kubeconfig", &[&person[..], &["--output", file]].concat())
 }
 
 /// The certificate by which a kubeconfig logs in.
