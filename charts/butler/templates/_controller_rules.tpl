@@ -143,6 +143,7 @@
   verbs: [update]
 {{- end }}
 {{ include "butler.rules.events" . }}
+{{- include "butler.rules.metrics" . }}
 {{- if .Values.webhooks.enabled }}
 # Its own webhooks. A missing configuration is created by a patch, which names it.
 - apiGroups: [admissionregistration.k8s.io]

@@ -114,6 +114,26 @@ subjects:
     namespace: {{ .root.Release.Namespace }}
 {{- end }}
 
+{{/* Whether readers of metrics must be allowed to: something, or nothing. */}}
+{{- define "butler.metrics.guarded" -}}
+{{- if and .Values.metrics.enabled .Values.metrics.authorization -}}
+guarded
+{{- end -}}
+{{- end }}
+
+{{/* Asking who reads metrics, and whether they may. Both are answered, and neither is written down. */}}
+{{- define "butler.rules.metrics" -}}
+{{- if include "butler.metrics.guarded" . }}
+# Who reads metrics, and whether they may.
+- apiGroups: [authentication.k8s.io]
+  resources: [tokenreviews]
+  verbs: [create]
+- apiGroups: [authorization.k8s.io]
+  resources: [subjectaccessreviews]
+  verbs: [create]
+{{- end }}
+{{- end }}
+
 {{/* Telling what happened. */}}
 {{- define "butler.rules.events" -}}
 - apiGroups: [events.k8s.io]

@@ -83,6 +83,7 @@
   resources: [namespaces]
   verbs: [get, list, watch]
 {{ include "butler.rules.events" . }}
+{{- include "butler.rules.metrics" . }}
 {{- if .Values.webhooks.enabled }}
 # Its own webhooks. A missing configuration is created by a patch, which names it.
 - apiGroups: [admissionregistration.k8s.io]

@@ -63,6 +63,9 @@ spec:
             - --leader-elect=true
             - --health-probe-bind-address=:8081
             - --metrics-bind-address={{ ternary ":8080" "0" $values.metrics.enabled }}
+            {{- if include "butler.metrics.guarded" .root }}
+            - --metrics-require-authorization=true
+            {{- end }}
             {{- range $settings.extraArgs }}
             - {{ . | quote }}
             {{- end }}

@@ -387,6 +387,8 @@ pub mod names {
     pub const STEWARD_LEASE: &str = "steward.butlerlabs.dev";
     /// Lease the replicas of the local provider compete for.
     pub const LOCAL_PROVIDER_LEASE: &str = "butler-provider-local.butlerlabs.dev";
+    /// `ClusterRole` of those who may read the metrics of components.
+    pub const METRICS_READER: &str = "butler-metrics-reader";
     /// `ProviderConfig` used when neither the cluster nor `ButlerConfig` names one.
     pub const DEFAULT_PROVIDER_CONFIG: &str = "default";
     /// `DataStore` used when a control plane names none.

@@ -13,6 +13,7 @@ mod local;
 mod process;
 mod replica;
 mod report;
+mod scrape;
 mod steward;
 mod takeover;
 mod tenants;

@@ -1,13 +1,14 @@
 //! A component in the management cluster, seen from the host: what the kernel knows of its process, and what it counts itself.
 //!
 //! The cluster keeps no log of requests. Components count every request of their controllers, by verb and kind, and that is
-//! what is read here; where there is a log, it is counted by user agent.
+//! what is read here; where there is a log, it is counted by user agent. What a component asks the API server about its readers is
+//! in neither count: to read must not look like a write, and a review writes nothing.
 
 use anyhow::Context;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, Client, ResourceExt, api::ListParams};
 
-use crate::{local::installation::NAMESPACE, process::Process};
+use crate::{local::installation::NAMESPACE, process::Process, scrape::Reader};
 
 /// Where components tell their numbers.
 const METRICS_PORT: u16 = 8080;
@@ -23,6 +24,7 @@ pub(crate) struct Watched {
     client: Client,
     component: &'static str,
     pod: String,
+    reader: Reader,
 }
 
 impl Watched {
@@ -34,10 +36,12 @@ impl Watched {
         let found = pods(&client).list(&wanted).await?.items;
         let pod = found.first().map(ResourceExt::name_any);
         let pod = pod.with_context(|| format!("there is no pod of {component}"))?;
+        let reader = Reader::of(client.clone()).await?;
         Ok(Self {
             client,
             component,
             pod,
+            reader,
         })
     }
 
@@ -53,12 +57,8 @@ impl Watched {
 
     /// How many of its requests have changed something so far, leases excepted.
     pub(crate) async fn writes(&self) -> anyhow::Result<usize> {
-        let path = format!(
-            "/api/v1/namespaces/{NAMESPACE}/pods/{}:{METRICS_PORT}/proxy/metrics",
-            self.pod
-        );
-        let request = http::Request::get(path).body(Vec::new())?;
-        let metrics = self.client.request_text(request).await;
+        let process = self.process().await?;
+        let metrics = self.reader.numbers(process, METRICS_PORT).await;
         let metrics =
             metrics.with_context(|| format!("could not read the numbers of {}", self.component))?;
         Ok(writes_in(&metrics))

@@ -30,6 +30,7 @@ use crate::{
 pub const COMPONENT: &str = "butler-controller";
 
 /// Flags of `butler controller`.
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 #[derive(Clone, Debug, clap::Args)]
 pub struct Arguments {
     /// The kubeconfig of the management cluster; without it KUBECONFIG, the service account or ~/.kube/config
@@ -38,6 +39,9 @@ pub struct Arguments {
     /// Where /metrics is served
     #[arg(long, value_name = "ADDRESS", default_value = ":8080")]
     pub metrics_bind_address: BindAddress,
+    /// Answer /metrics only to bearer tokens of those who may get it in the management cluster
+    #[arg(long, value_name = "BOOL", default_value_t = false, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true")]
+    pub metrics_require_authorization: bool,
     /// Where /healthz and /readyz are served
     #[arg(long, value_name = "ADDRESS", default_value = ":8081")]
     pub health_probe_bind_address: BindAddress,
@@ -163,6 +167,7 @@ pub async fn run(arguments: Arguments, version: &str, shutdown: Shutdown) -> Res
         lease: arguments.leader_elect.then_some(lease),
         health: arguments.health_probe_bind_address.address(),
         metrics: arguments.metrics_bind_address.address(),
+        metrics_authorization: arguments.metrics_require_authorization,
         webhooks,
         ..ManagerOptions::default()
     };

@@ -23,6 +23,7 @@ pub mod kube_api_server;
 pub mod leader;
 pub mod manager;
 pub mod metrics;
+pub mod metrics_access;
 pub mod object;
 pub mod plan;
 pub mod queue;

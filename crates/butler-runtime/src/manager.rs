@@ -5,6 +5,7 @@
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
+use axum::Router;
 use kube::Client;
 use rand::RngExt;
 use tokio_util::sync::CancellationToken;
@@ -18,6 +19,7 @@ use crate::{
     kube_api_server::KubeApiServer,
     leader::{Elector, LeaderError, LeaderSettings, LeaseName, identity},
     metrics::Metrics,
+    metrics_access::MetricsAccess,
     queue::Queue,
     reconciler::{Enqueue, Reconciler},
     serve::{Listener, ReadyChecks, ServeError, health_router, metrics_router},
@@ -56,6 +58,8 @@ pub struct ManagerOptions {
     pub health: Option<SocketAddr>,
     /// Where `/metrics` is served.
     pub metrics: Option<SocketAddr>,
+    /// Whether `/metrics` is only for those whom the API server allows it.
+    pub metrics_authorization: bool,
     /// Where webhooks are served; nowhere if absent.
     pub webhooks: Option<WebhookOptions>,
     /// How caches are fed.
@@ -203,7 +207,7 @@ impl Manager {
             .map(|address| ("health", address, health_router(self.checks.clone())));
         let metrics = options
             .metrics
-            .map(|address| ("metrics", address, metrics_router(self.metrics.clone())));
+            .map(|address| ("metrics", address, self.numbers(options)));
         for (purpose, address, router) in health.into_iter().chain(metrics) {
             let listener = Listener::bind(purpose, address).await?;
             let stop = shutdown.token();
@@ -214,6 +218,15 @@ impl Manager {
             });
         }
         Ok(servers)
+    }
+
+    fn numbers(&self, options: &ManagerOptions) -> Router {
+        let numbers = metrics_router(self.metrics.clone());
+        if options.metrics_authorization {
+            MetricsAccess::new(self.client.clone()).guard(numbers)
+        } else {
+            numbers
+        }
     }
 
     async fn admit(

@@ -1,5 +1,6 @@
 //! Owns the plain HTTP listeners of a process: `/healthz`, `/readyz` and `/metrics`. It knows no
-//! controller; what is ready is said by the checks that others register.
+//! controller; what is ready is said by the checks that others register, and who may read the numbers
+//! by [`crate::metrics_access`].
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
@@ -14,6 +15,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::metrics::{self, Metrics};
+use crate::metrics_access;
 
 /// A listener cannot be opened or stopped to work.
 #[derive(Debug, thiserror::Error)]
@@ -118,7 +120,7 @@ pub fn health_router(checks: ReadyChecks) -> Router {
         .with_state(checks)
 }
 
-/// Answers `/metrics`.
+/// Answers `/metrics`, to everybody.
 pub fn metrics_router(metrics: Metrics) -> Router {
     async fn numbers(State(metrics): State<Metrics>) -> Response {
         match metrics.encode() {
@@ -130,7 +132,7 @@ pub fn metrics_router(metrics: Metrics) -> Router {
         }
     }
     Router::new()
-        .route("/metrics", get(numbers))
+        .route(metrics_access::PATH, get(numbers))
         .with_state(metrics)
 }
 

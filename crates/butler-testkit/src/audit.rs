@@ -13,6 +13,9 @@ use serde::Deserialize;
 
 /// The verbs that change something.
 const WRITES: [&str; 5] = ["create", "update", "patch", "delete", "deletecollection"];
+/// What is created and yet not written: questions, which the API server answers and forgets. Who reads a component's numbers makes
+/// it ask them, whether it has something to do or not.
+const QUESTIONS: [&str; 2] = ["tokenreviews", "subjectaccessreviews"];
 /// The stage before a request is handled.
 const RECEIVED: &str = "RequestReceived";
 
@@ -111,7 +114,7 @@ pub struct Request {
 impl Request {
     /// Whether it changes something.
     pub fn is_write(&self) -> bool {
-        WRITES.contains(&self.verb.as_str())
+        WRITES.contains(&self.verb.as_str()) && !QUESTIONS.contains(&self.resource.as_str())
     }
 
     /// Whether the server did what was asked.

@@ -97,6 +97,7 @@ pub(crate) fn run_controllers(server: &ApiServer) -> Shutdown {
     let arguments = Arguments {
         kubeconfig: Some(server.kubeconfig().to_owned()),
         metrics_bind_address: "0".parse().unwrap(),
+        metrics_require_authorization: false,
         health_probe_bind_address: "0".parse().unwrap(),
         leader_elect: false,
         leader_election_namespace: SYSTEM.to_owned(),

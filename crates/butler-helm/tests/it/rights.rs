@@ -161,6 +161,12 @@ const REFUSED_STEWARD: [(&str, &str, &str); 9] = [
     ),
 ];
 
+/// What whoever serves metrics in the cluster asks about their readers. The provider on the host serves none.
+const ASKS_ABOUT_READERS: [(&str, &str, &str); 2] = [
+    ("create", "authentication.k8s.io", "tokenreviews"),
+    ("create", "authorization.k8s.io", "subjectaccessreviews"),
+];
+
 #[tokio::test]
 async fn accounts_may_do_their_work_and_no_more() {
     let server = ApiServer::start(Options::default()).await.unwrap();
@@ -176,7 +182,7 @@ async fn accounts_may_do_their_work_and_no_more() {
     let mut wrong = Vec::new();
     let local = "butler-provider-local";
     let harvester = "butler-provider-harvester";
-    let accounts: [(&str, bool, &[_]); 9] = [
+    let accounts: [(&str, bool, &[_]); 13] = [
         (local, true, &PROVIDER),
         (local, true, &LOCAL),
         (local, false, &REFUSED),
@@ -186,6 +192,10 @@ async fn accounts_may_do_their_work_and_no_more() {
         ("butler-controller", false, &REFUSED_CONTROLLER),
         ("steward", true, &STEWARD),
         ("steward", false, &REFUSED_STEWARD),
+        ("butler-controller", true, &ASKS_ABOUT_READERS),
+        ("steward", true, &ASKS_ABOUT_READERS),
+        (harvester, true, &ASKS_ABOUT_READERS),
+        (local, false, &ASKS_ABOUT_READERS),
     ];
     for (account, expected, rights) in accounts {
         for (verb, group, resource) in rights {

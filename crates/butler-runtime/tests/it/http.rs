@@ -16,8 +16,22 @@ pub(crate) fn any_port() -> SocketAddr {
 
 /// Asks for a path and returns the whole answer, status line and headers included.
 pub(crate) async fn get(address: SocketAddr, path: &str) -> String {
+    ask(address, path, "").await
+}
+
+/// The same, with what is written into the header `Authorization`.
+pub(crate) async fn get_as(address: SocketAddr, path: &str, authorization: &str) -> String {
+    ask(
+        address,
+        path,
+        &format!("authorization: {authorization}\r\n"),
+    )
+    .await
+}
+
+async fn ask(address: SocketAddr, path: &str, headers: &str) -> String {
     let mut stream = TcpStream::connect(address).await.expect("connects");
-    let request = format!("GET {path} HTTP/1.0\r\nhost: {address}\r\n\r\n");
+    let request = format!("GET {path} HTTP/1.0\r\nhost: {address}\r\n{headers}\r\n");
     stream.write_all(request.as_bytes()).await.expect("sends");
     let mut answer = String::new();
     stream.read_to_string(&mut answer).await.expect("reads");

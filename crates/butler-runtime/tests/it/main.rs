@@ -15,6 +15,8 @@ mod engine_workshop;
 mod http;
 mod leader;
 #[cfg(test)]
+mod metrics_access;
+#[cfg(test)]
 mod optional_kinds;
 mod remote;
 mod running;

@@ -49,8 +49,8 @@ async fn install(server: &ApiServer, home: PathBuf) {
     helm.upgrade(&release, &upgrade).await.unwrap();
 }
 
-/// A kubeconfig with a token of the account.
-async fn kubeconfig_of_account(server: &ApiServer) -> PathBuf {
+/// A token of the account.
+async fn token_of_account(server: &ApiServer) -> String {
     let accounts = Api::<ServiceAccount>::namespaced(server.client(), SYSTEM_NAMESPACE);
     let request = TokenRequest {
         spec: TokenRequestSpec::default(),
@@ -60,6 +60,11 @@ async fn kubeconfig_of_account(server: &ApiServer) -> PathBuf {
         .create_token_request(ACCOUNT, &PostParams::default(), &request)
         .await
         .unwrap();
+    token.status.unwrap().token
+}
+
+/// A kubeconfig with that token.
+fn kubeconfig_with(server: &ApiServer, token: &str) -> PathBuf {
     let authority = server.directory().join("account-authority.pem");
     std::fs::write(&authority, server.authority_pem()).unwrap();
     let kubeconfig = json!({
@@ -69,7 +74,7 @@ async fn kubeconfig_of_account(server: &ApiServer) -> PathBuf {
             "name": "test",
             "cluster": { "server": server.url(), "certificate-authority": authority },
         }],
-        "users": [{ "name": ACCOUNT, "user": { "token": token.status.unwrap().token } }],
+        "users": [{ "name": ACCOUNT, "user": { "token": token } }],
         "contexts": [{ "name": "test", "context": { "cluster": "test", "user": ACCOUNT } }],
         "current-context": "test",
     });
@@ -102,9 +107,13 @@ async fn the_account_of_the_chart_may_do_all_that_the_controllers_do() {
     let server = ApiServer::start(Options::default()).await.unwrap();
     let home = tempfile::tempdir().unwrap();
     install(&server, home.path().to_owned()).await;
-    let kubeconfig = kubeconfig_of_account(&server).await;
-    let grace = ["--ip-orphan-grace-period=1s".to_owned()];
-    let _replica = Replica::start_as(&server, &kubeconfig, SYSTEM_NAMESPACE, &grace);
+    let token = token_of_account(&server).await;
+    let kubeconfig = kubeconfig_with(&server, &token);
+    let flags = [
+        "--ip-orphan-grace-period=1s".to_owned(),
+        "--metrics-require-authorization".to_owned(),
+    ];
+    let replica = Replica::start_as(&server, &kubeconfig, SYSTEM_NAMESPACE, &flags);
     let client = server.client_as(USER_AGENT);
 
     // The webhooks are filled in, and come back if somebody deletes them.
@@ -212,6 +221,10 @@ async fn the_account_of_the_chart_may_do_all_that_the_controllers_do() {
         .unwrap();
     eventually_gone(&pools, "rack", PATIENCE).await;
 
+    // It asks about whoever reads its numbers, and is no reader itself.
+    let answer = replica.numbers_for(&token).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.0 403"), "{answer}");
+
     let user = format!("system:serviceaccount:{SYSTEM_NAMESPACE}:{ACCOUNT}");
     let requests = server.audit().all().filter(|request| request.user == user);
     let did = |verb: &str, resource: &str| {
@@ -228,6 +241,8 @@ async fn the_account_of_the_chart_may_do_all_that_the_controllers_do() {
         ("create", "events"),
         ("patch", "networkpools/status"),
         ("patch", "namespaces"),
+        ("create", "tokenreviews"),
+        ("create", "subjectaccessreviews"),
     ] {
         assert!(
             did(verb, resource),

@@ -90,7 +90,7 @@ impl Replica {
 
     /// Whether it has nothing to do: no object waits and none is worked on. One that has not begun yet has all to do.
     pub(crate) async fn is_idle(&self) -> bool {
-        let numbers = self.numbers().await.unwrap_or_default();
+        let numbers = self.numbers("").await.unwrap_or_default();
         let mut load = numbers
             .lines()
             .filter(|line| LOAD.iter().any(|name| line.starts_with(name)));
@@ -98,9 +98,16 @@ impl Replica {
         begun && load.all(|line| line.ends_with(" 0"))
     }
 
-    async fn numbers(&self) -> io::Result<String> {
+    /// The numbers as it tells them to somebody with this token, or why it does not.
+    pub(crate) async fn numbers_for(&self, token: &str) -> io::Result<String> {
+        let header = format!("authorization: Bearer {token}\r\n");
+        self.numbers(&header).await
+    }
+
+    async fn numbers(&self, headers: &str) -> io::Result<String> {
         let mut stream = TcpStream::connect(("127.0.0.1", self.numbers)).await?;
-        stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").await?;
+        let request = format!("GET /metrics HTTP/1.0\r\n{headers}\r\n");
+        stream.write_all(request.as_bytes()).await?;
         let mut answer = String::new();
         stream.read_to_string(&mut answer).await?;
         Ok(answer)
