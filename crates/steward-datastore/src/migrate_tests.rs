@@ -126,6 +126,7 @@ impl Store for Member {
 
 fn tenant() -> Tenant {
     Tenant {
+        owner: "6f9619ff-8b86-4011-b42d-00c04fc964ff".parse().unwrap(),
         schema: "shop".parse().unwrap(),
         user: "shop".parse().unwrap(),
         password: None,

@@ -5,7 +5,7 @@
 //!
 //! Must not: look anything up, or trust the alphabet where text becomes SQL: there names are quoted all the same.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::str::FromStr;
 
 use butler_api::name::NameError;
@@ -15,6 +15,8 @@ use butler_api::steward::data_store::DataStoreDriver;
 pub const LONGEST: usize = 127;
 /// Digits of a UID without its dashes.
 const UID_DIGITS: usize = 32;
+/// Digits before which a UID has a dash.
+const UID_DASHES: [usize; 4] = [8, 12, 16, 20];
 /// Begins the names of databases, so that none begins with a digit: not everybody quotes as we do.
 const SCHEMA_PREFIX: &str = "tcp";
 
@@ -39,6 +41,19 @@ impl FromStr for TenantUid {
             value: text.to_owned(),
             rule: "the API server gives out 32 lower case hexadecimal digits with dashes between them",
         })
+    }
+}
+
+impl fmt::Display for TenantUid {
+    /// As the API server writes it, so that it can be looked for.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (place, digit) in self.0.chars().enumerate() {
+            if UID_DASHES.contains(&place) {
+                formatter.write_char('-')?;
+            }
+            formatter.write_char(digit)?;
+        }
+        Ok(())
     }
 }
 
@@ -174,6 +189,11 @@ mod tests {
             schema.fits(driver).unwrap();
         }
         assert_eq!(schema.as_str().parse::<Schema>().unwrap(), schema);
+    }
+
+    #[test]
+    fn a_uid_is_told_as_the_api_server_writes_it() {
+        assert_eq!(uid().to_string(), "1b4e28ba-2fa1-11d2-883f-0016d3cca427");
     }
 
     #[test]

@@ -17,6 +17,7 @@ use rustls::ClientConfig;
 
 use crate::connection::Connection;
 use crate::error::Error;
+use crate::names::User;
 use crate::store::{Copied, Standing, Store, Tenant, TenantState, within};
 use crate::tls;
 
@@ -269,8 +270,9 @@ impl Store for NatsStore {
     }
 }
 
+/// Whose the bucket is: the control plane's, whatever name it chose.
 fn description(tenant: &Tenant) -> String {
-    format!("kine of the control plane {}", tenant.user)
+    format!("kine of the control plane {}", User::of(&tenant.owner))
 }
 
 fn owner(stream: &Info) -> &str {

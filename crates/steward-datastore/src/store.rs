@@ -7,7 +7,7 @@ use butler_api::steward::data_store::DataStoreDriver;
 use butler_pki::SecretText;
 
 use crate::error::Error;
-use crate::names::{Schema, User};
+use crate::names::{Schema, TenantUid, User};
 
 /// How long one call may take, apart from copies: longer than a slow server needs, shorter than a pass of a controller.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -15,6 +15,8 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// A tenant as a store knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tenant {
+    /// The control plane whose tenancy it is. Names may be chosen twice; this is given out once.
+    pub owner: TenantUid,
     /// What keeps its state.
     pub schema: Schema,
     /// Its account.
@@ -32,7 +34,8 @@ pub enum Standing {
     /// Nothing was set up yet that we know of. What is found under the names and was not left by an earlier attempt is
     /// somebody else's, and not touched.
     New,
-    /// It was set up, and that is on record. What is found under the names is the tenant's, and is put right or removed.
+    /// It was set up, and that is on record. What is found under the names is the tenant's, and is put right or removed, unless
+    /// it is marked as another control plane's.
     Established,
 }
 

@@ -4,9 +4,9 @@ use butler_proto::etcd::auth_client::AuthClient;
 use butler_proto::etcd::permission::Type;
 use butler_proto::etcd::{
     AuthEnableRequest, AuthRoleAddRequest, AuthRoleDeleteRequest, AuthRoleGetRequest,
-    AuthRoleGrantPermissionRequest, AuthRoleRevokePermissionRequest, AuthUserAddRequest,
-    AuthUserDeleteRequest, AuthUserGetRequest, AuthUserGrantRoleRequest, AuthUserListRequest,
-    AuthUserRevokeRoleRequest, Permission, UserAddOptions,
+    AuthRoleGrantPermissionRequest, AuthRoleListRequest, AuthRoleRevokePermissionRequest,
+    AuthUserAddRequest, AuthUserDeleteRequest, AuthUserGetRequest, AuthUserGrantRoleRequest,
+    AuthUserListRequest, AuthUserRevokeRoleRequest, Permission, UserAddOptions,
 };
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use tonic::Status;
@@ -18,8 +18,8 @@ use crate::key_range::KeyRange;
 /// The role and the user to whom etcd refuses nothing.
 pub(super) const ROOT: &str = "root";
 
-/// Users that are asked for at a time.
-const USERS_AT_ONCE: usize = 16;
+/// Users or roles that are asked for at a time.
+const ASKED_AT_ONCE: usize = 16;
 
 /// etcd's own words for what is there already or not there: there is nothing else to tell these refusals apart by.
 const ROLE_NOT_FOUND: &str = "etcdserver: role name not found";
@@ -38,6 +38,17 @@ pub(super) fn permission(kind: Type, range: &KeyRange) -> Permission {
     }
 }
 
+/// Whether a permission is for some key of a range.
+pub(super) fn reaches(permission: &Permission, range: &KeyRange) -> bool {
+    let first = permission.key.as_slice();
+    match permission.range_end.as_slice() {
+        [] => range.contains(first),
+        // etcd's way to say that there is no end.
+        [0] => first < range.end(),
+        end => first < range.end() && range.start() < end,
+    }
+}
+
 /// What a role may do; none if there is no such role.
 pub(super) async fn role(session: &Session, name: &str) -> Result<Option<Vec<Permission>>, Error> {
     let found = session
@@ -53,6 +64,28 @@ pub(super) async fn role(session: &Session, name: &str) -> Result<Option<Vec<Per
         Err(status) if says(&status, ROLE_NOT_FOUND) => Ok(None),
         Err(status) => Err(session.failure(&format!("read the role \"{name}\""), status)),
     }
+}
+
+/// All roles with what they may do, but for the one to which nothing is refused.
+pub(super) async fn roles(session: &Session) -> Result<Vec<(String, Vec<Permission>)>, Error> {
+    let mut names = session
+        .ask("list roles", |channel| async {
+            AuthClient::new(channel)
+                .role_list(AuthRoleListRequest {})
+                .await
+        })
+        .await?
+        .roles;
+    names.retain(|name| name != ROOT);
+    stream::iter(names)
+        .map(|name| async move {
+            // What has gone meanwhile may do nothing.
+            let permissions = role(session, &name).await?.unwrap_or_default();
+            Ok((name, permissions))
+        })
+        .buffered(ASKED_AT_ONCE)
+        .try_collect()
+        .await
 }
 
 /// The roles of a user; none if there is no such user.
@@ -88,7 +121,7 @@ pub(super) async fn holders(session: &Session, role: &str) -> Result<Vec<String>
             let roles = user(session, &name).await?.unwrap_or_default();
             Ok(roles.iter().any(|given| given == role).then_some(name))
         })
-        .buffered(USERS_AT_ONCE)
+        .buffered(ASKED_AT_ONCE)
         .try_filter_map(|holder| async { Ok(holder) })
         .try_collect()
         .await
@@ -267,5 +300,35 @@ fn done<T>(
         Ok(_) => Ok(()),
         Err(status) if needless.iter().any(|words| says(&status, words)) => Ok(()),
         Err(status) => Err(session.failure(&action(), status)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_permission_for_one_key_for_many_or_for_all_behind_one_is_understood_as_etcd_does() {
+        let range = KeyRange::of(&"shop".parse().unwrap());
+        for (key, range_end, expected) in [
+            ("/shop/a", "", true),
+            ("/shop/", "/shop0", true),
+            ("/shop/a/", "/shop/a0", true),
+            ("/", "0", true),
+            ("/a", "\0", true),
+            ("\0", "\0", true),
+            ("/shop", "", false),
+            ("/shop0", "", false),
+            ("/shop0", "\0", false),
+            ("/sho/", "/shop/", false),
+            ("/shop2/", "/shop20", false),
+        ] {
+            let permission = Permission {
+                key: key.into(),
+                range_end: range_end.into(),
+                ..Permission::default()
+            };
+            assert_eq!(reaches(&permission, &range), expected, "{key} {range_end}");
+        }
     }
 }

@@ -1,11 +1,12 @@
 //! Tenants in an etcd: a user who is known by a client certificate, and a role, named like the schema, that reaches the keys
 //! of [`KeyRange`] and no others.
 //!
-//! That the user has the role is also the mark of ownership: it is given before the first key, and taken after the last. Keys
-//! without it are somebody else's.
+//! Whose a schema is, a key says that no tenant reaches ([`owners`]). That the user has the role is a mark, too: it is given
+//! before the first key, and taken after the last. Keys without it are somebody else's.
 
 mod access;
 mod keys;
+mod owners;
 mod revisions;
 mod session;
 mod tenants;

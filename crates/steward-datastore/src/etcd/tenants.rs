@@ -5,7 +5,7 @@ use butler_proto::etcd::permission::Type;
 
 use crate::error::Error;
 use crate::etcd::session::Session;
-use crate::etcd::{access, keys};
+use crate::etcd::{access, keys, owners};
 use crate::key_range::KeyRange;
 use crate::names::{Schema, User};
 use crate::store::{Standing, Tenant};
@@ -45,8 +45,10 @@ pub(super) async fn ensure(session: &Session, tenant: &Tenant) -> Result<(), Err
     let found = access::role(session, role).await?;
     let roles = access::user(session, tenant.user.as_str()).await?;
     refuse_foreign_user(tenant, roles.as_deref().unwrap_or_default())?;
-    if tenant.standing == Standing::New {
-        refuse_what_is_not_ours(session, tenant, found.as_deref()).await?;
+    match tenant.standing {
+        Standing::New => admit(session, tenant, found.as_deref()).await?,
+        // What older releases made bears no mark yet.
+        Standing::Established => owners::claim(session, tenant).await?,
     }
     if found.is_none() {
         access::add_role(session, role).await?;
@@ -62,6 +64,18 @@ pub(super) async fn ensure(session: &Session, tenant: &Tenant) -> Result<(), Err
         return Ok(());
     }
     access::grant_permission(session, role, &open).await
+}
+
+/// The schema is the tenant's from now on, and touches nobody else's.
+async fn admit(
+    session: &Session,
+    tenant: &Tenant,
+    role: Option<&[Permission]>,
+) -> Result<(), Error> {
+    refuse_what_is_not_ours(session, tenant, role).await?;
+    owners::refuse_neighbours(session, tenant).await?;
+    owners::claim(session, tenant).await?;
+    owners::yield_to_earlier(session, tenant).await
 }
 
 async fn ensure_user(
@@ -114,7 +128,8 @@ pub(super) async fn is_frozen(session: &Session, tenant: &Tenant) -> Result<bool
 pub(super) async fn revoke(session: &Session, tenant: &Tenant) -> Result<(), Error> {
     let role = tenant.schema.as_str();
     let roles = access::user(session, tenant.user.as_str()).await?;
-    if !roles.is_some_and(|roles| roles.iter().any(|given| given == role)) {
+    let has_it = roles.is_some_and(|roles| roles.iter().any(|given| given == role));
+    if !has_it || is_marked(session, tenant).await? == Some(false) {
         return Ok(());
     }
     let permissions = access::role(session, role).await?.unwrap_or_default();
@@ -126,31 +141,41 @@ pub(super) async fn remove(session: &Session, tenant: &Tenant) -> Result<(), Err
     let (schema, user) = (tenant.schema.as_str(), tenant.user.as_str());
     let role = access::role(session, schema).await?;
     let is_ours = match tenant.standing {
-        Standing::Established => true,
+        Standing::Established => is_marked(session, tenant).await? != Some(false),
+        // Who was never let in has nothing here, and what somebody else makes in a moment must not go.
+        Standing::New if is_marked(session, tenant).await? != Some(true) => false,
         Standing::New => match refuse_what_is_not_ours(session, tenant, role.as_deref()).await {
             Ok(()) => true,
             Err(Error::NotOurs { .. }) => false,
             Err(error) => return Err(error),
         },
     };
-    if !is_ours {
-        return Ok(());
+    if is_ours {
+        let permissions = role.as_deref().unwrap_or_default();
+        close(session, tenant, permissions).await?;
+        keys::delete_all(session, &KeyRange::of(&tenant.schema)).await?;
+        // A user with further roles is not the tenant's alone.
+        let roles = access::user(session, user).await?;
+        if roles.is_some_and(|roles| roles.iter().all(|given| given == schema)) {
+            access::delete_user(session, user).await?;
+        }
+        let is_made_by_us = foreign(&tenant.schema, permissions).next().is_none();
+        match &role {
+            None => {}
+            Some(_) if is_made_by_us => access::delete_role(session, schema).await?,
+            Some(_) => access::revoke_role(session, user, schema).await?,
+        }
     }
-    let permissions = role.as_deref().unwrap_or_default();
-    close(session, tenant, permissions).await?;
-    keys::delete_all(session, &KeyRange::of(&tenant.schema)).await?;
-    // A user with further roles is not the tenant's alone.
-    let roles = access::user(session, user).await?;
-    if roles.is_some_and(|roles| roles.iter().all(|given| given == schema)) {
-        access::delete_user(session, user).await?;
+    owners::release(session, tenant).await
+}
+
+/// Whether the schema bears the tenant's mark, if it bears any.
+async fn is_marked(session: &Session, tenant: &Tenant) -> Result<Option<bool>, Error> {
+    match owners::is_marked(session, tenant).await {
+        Ok(marked) => Ok(marked.then_some(true)),
+        Err(Error::NotOurs { .. }) => Ok(Some(false)),
+        Err(error) => Err(error),
     }
-    if role.is_none() {
-        return Ok(());
-    }
-    if foreign(&tenant.schema, permissions).next().is_none() {
-        return access::delete_role(session, schema).await;
-    }
-    access::revoke_role(session, user, schema).await
 }
 
 /// Takes from the role what we gave to it.
@@ -167,12 +192,13 @@ async fn close(
 }
 
 /// What is there before the tenant, and was not left by an earlier attempt, is somebody else's: a control plane's that uses
-/// this etcd by itself, for one, or that of a Steward in another cluster.
+/// this etcd by itself, for one, or that of a Steward in another cluster. An earlier attempt left its mark before all else.
 async fn refuse_what_is_not_ours(
     session: &Session,
     tenant: &Tenant,
     role: Option<&[Permission]>,
 ) -> Result<(), Error> {
+    let is_marked = owners::is_marked(session, tenant).await?;
     let Some(permissions) = role else {
         return require_no_keys(session, tenant, "no role of this name reaches them").await;
     };
@@ -188,6 +214,14 @@ async fn refuse_what_is_not_ours(
     }
     if holders.is_empty() {
         return require_no_keys(session, tenant, "nobody has the role of this name").await;
+    }
+    if !is_marked {
+        let key = owners::mark(&tenant.schema);
+        let why = format!(
+            "the user \"{}\" has it, and no key {key} says whose both are",
+            tenant.user
+        );
+        return Err(foreign_role(&tenant.schema, why));
     }
     Ok(())
 }

@@ -1,12 +1,11 @@
 //! Tenants in a MySQL or `MariaDB` server: for each an account that may log in from anywhere, and a database in which it, and
 //! nobody else, may keep kine's table.
 
+mod logout;
 mod session;
 mod statements;
 mod survey;
 mod table;
-
-use std::time::Duration;
 
 use butler_api::steward::data_store::DataStoreDriver;
 use butler_pki::SecretText;
@@ -15,13 +14,9 @@ use crate::connection::Connection;
 use crate::error::Error;
 use crate::store::{Copied, Standing, Store, Tenant, TenantState, within};
 use crate::tls;
-use session::{
-    ACCESS_DENIED, ACCOUNT_LOCKED, Login, NO_SUCH_GRANT, NO_SUCH_THREAD, Refused, Session,
-};
+use logout::{end_sessions, lock};
+use session::{ACCESS_DENIED, ACCOUNT_LOCKED, Login, NO_SUCH_GRANT, Refused, Session};
 use survey::Survey;
-
-/// How often it is asked whether connections have ended.
-const END_PERIOD: Duration = Duration::from_millis(50);
 
 /// A MySQL or `MariaDB` server.
 #[derive(Debug)]
@@ -198,6 +193,17 @@ impl Store for MySqlStore {
                     )
                     .await?;
             }
+            if !survey.is_marked {
+                let statement = statements::create_mark(&tenant.schema, &tenant.owner)?;
+                session
+                    .run(
+                        format!("mark the database \"{}\" as the tenant's", tenant.schema),
+                        statement,
+                        (),
+                        &[],
+                    )
+                    .await?;
+            }
             if survey.has_foreign_grants {
                 let statement = statements::revoke_everything(&tenant.user)?;
                 session
@@ -273,7 +279,7 @@ impl Store for MySqlStore {
         within("revoke the tenant's access", async {
             let mut session = self.open_alone(tenant).await?;
             let survey = Survey::make(&mut session, tenant).await?;
-            if survey.user_exists {
+            if survey.user_exists && !survey.is_anothers() {
                 let statement = statements::revoke(&tenant.schema, &tenant.user, survey.wildcards)?;
                 session
                     .run(
@@ -307,7 +313,7 @@ impl Store for MySqlStore {
                     )
                     .await?;
             }
-            if survey.account_is_ours() {
+            if survey.account_is_ours(tenant) {
                 let statement = statements::drop_user(&tenant.user)?;
                 session
                     .run(
@@ -347,56 +353,6 @@ impl Store for MySqlStore {
         to.close().await;
         Ok(copied)
     }
-}
-
-/// The tenant's account, if it is the tenant's alone, can no longer log in, and is logged out.
-async fn lock(session: &mut Session, tenant: &Tenant, survey: &Survey) -> Result<(), Error> {
-    if !survey.account_is_ours() {
-        return Ok(());
-    }
-    let statement = statements::lock_user(&tenant.user)?;
-    session
-        .run(
-            format!("lock the account \"{}\"", tenant.user),
-            statement,
-            (),
-            &[],
-        )
-        .await?;
-    end_sessions(session, tenant).await
-}
-
-/// Ends the connections of the tenant's account, and waits until they have: what they were at is over then.
-async fn end_sessions(session: &mut Session, tenant: &Tenant) -> Result<(), Error> {
-    let ended = sessions(session, tenant).await?;
-    for connection in &ended {
-        session
-            .run(
-                "end the tenant's connections",
-                format!("KILL CONNECTION {connection}"),
-                (),
-                &[NO_SUCH_THREAD],
-            )
-            .await?;
-    }
-    // The call as a whole has a deadline.
-    loop {
-        let left = sessions(session, tenant).await?;
-        if !left.iter().any(|connection| ended.contains(connection)) {
-            return Ok(());
-        }
-        tokio::time::sleep(END_PERIOD).await;
-    }
-}
-
-async fn sessions(session: &mut Session, tenant: &Tenant) -> Result<Vec<u64>, Error> {
-    session
-        .rows(
-            "list the tenant's connections",
-            statements::SESSIONS,
-            (tenant.user.as_str(),),
-        )
-        .await
 }
 
 fn password(tenant: &Tenant) -> Result<&SecretText, Error> {

@@ -3,7 +3,7 @@
 //! All of it is sent as prepared statements, of which the server takes one at a time: text that escaped its quotes could
 //! not begin another one.
 
-use crate::names::{Schema, User};
+use crate::names::{Schema, TenantUid, User};
 use crate::quote::QuoteError;
 use crate::quote::mysql::{account, granted_database, identifier, literal};
 
@@ -52,8 +52,14 @@ pub(super) const LOCK: &str = "SELECT GET_LOCK(?, 10)";
 /// Connections of an account.
 pub(super) const SESSIONS: &str = "SELECT ID FROM information_schema.PROCESSLIST WHERE USER = ?";
 
-/// kine's table.
-pub(super) const KINE: &str = "kine";
+/// What the name of the table begins with that says whose a database is; the UID of the control plane follows. The tenant may not
+/// drop or rename it.
+pub(super) const MARK: &str = "steward_owner_";
+
+/// The name of that table in the database of a tenant.
+pub(super) fn mark(owner: &TenantUid) -> String {
+    format!("{MARK}{}", User::of(owner))
+}
 
 /// Whether kine's table is in the database that the connection is in.
 pub(super) const TABLE_EXISTS: &str = "\
@@ -123,6 +129,14 @@ pub(super) fn create_database(schema: &Schema) -> Result<String, QuoteError> {
     Ok(format!(
         "CREATE DATABASE IF NOT EXISTS {}",
         identifier(schema.as_str())?
+    ))
+}
+
+pub(super) fn create_mark(schema: &Schema, owner: &TenantUid) -> Result<String, QuoteError> {
+    Ok(format!(
+        "CREATE TABLE IF NOT EXISTS {}.{} (id INTEGER PRIMARY KEY)",
+        identifier(schema.as_str())?,
+        identifier(&mark(owner))?
     ))
 }
 

@@ -1,7 +1,8 @@
 //! What a MySQL server has of a tenant, and whose it is.
 //!
 //! Servers of this kind do not say who owns a database, so it is read from the grants: a database is the tenant's if the
-//! tenant's account, and no other, was given it.
+//! tenant's account, and no other, was given it. For whom the account is, the name of a table says: two `DataStore`s, or two
+//! Stewards, may lead to one server and choose the same names.
 
 use std::collections::BTreeSet;
 
@@ -29,8 +30,12 @@ pub(super) struct Survey {
     granted: BTreeSet<String>,
     /// Accounts of others that were given the tenant's database.
     others: BTreeSet<String>,
-    /// The database has tables that are not kine's.
-    has_foreign_tables: bool,
+    /// The database has tables, ours aside.
+    has_tables: bool,
+    /// The database bears the tenant's mark.
+    pub(super) is_marked: bool,
+    /// The marks of others that it bears.
+    foreign_marks: BTreeSet<String>,
 }
 
 impl Survey {
@@ -76,10 +81,22 @@ impl Survey {
             has_global_grants,
             granted: BTreeSet::new(),
             others: BTreeSet::new(),
-            has_foreign_tables: contents
-                .iter()
-                .any(|(database, table)| database == schema && table != statements::KINE),
+            has_tables: false,
+            is_marked: false,
+            foreign_marks: BTreeSet::new(),
         };
+        let tables = contents
+            .into_iter()
+            .filter_map(|(database, table)| (database == schema).then_some(table));
+        for table in tables {
+            if table == statements::mark(&tenant.owner) {
+                survey.is_marked = true;
+            } else if table.starts_with(statements::MARK) {
+                survey.foreign_marks.insert(table);
+            } else {
+                survey.has_tables = true;
+            }
+        }
         for (of, database, privilege) in databases {
             let ours = of == grantee;
             if ours && database == pattern {
@@ -107,8 +124,15 @@ impl Survey {
     }
 
     /// Whether the account, if there is one, is the tenant's alone.
-    pub(super) const fn account_is_ours(&self) -> bool {
-        self.user_exists && !self.has_global_grants && !self.has_foreign_grants
+    pub(super) fn account_is_ours(&self, tenant: &Tenant) -> bool {
+        let uses_anothers =
+            self.database_exists && !self.granted.is_empty() && !self.database_is_ours(tenant);
+        self.user_exists && !self.has_global_grants && !self.has_foreign_grants && !uses_anothers
+    }
+
+    /// Whether the database says that it is another control plane's.
+    pub(super) fn is_anothers(&self) -> bool {
+        !self.is_marked && !self.foreign_marks.is_empty()
     }
 
     /// Whether the database is the tenant's.
@@ -116,9 +140,13 @@ impl Survey {
         if !self.others.is_empty() {
             return false;
         }
-        is_established(tenant)
-            || !self.granted.is_empty()
-            || (self.user_exists && !self.has_foreign_tables)
+        if self.is_anothers() {
+            return false;
+        }
+        // The mark comes before the grants, and what older releases made has none.
+        self.is_marked
+            || is_established(tenant)
+            || (self.user_exists && self.granted.is_empty() && !self.has_tables)
     }
 
     /// Complains if what is there is somebody else's.
@@ -133,10 +161,15 @@ impl Survey {
         }
         if self.database_exists && !self.database_is_ours(tenant) {
             let users: Vec<&str> = self.others.iter().map(String::as_str).collect();
-            let why = if users.is_empty() {
+            let why = if let Some(mark) = self.foreign_marks.first() {
+                format!("its table {mark} names the UID of another control plane")
+            } else if !users.is_empty() {
+                format!("it was given to {}", users.join(", "))
+            } else if self.granted.is_empty() {
                 "it was made for no account of this name".to_owned()
             } else {
-                format!("it was given to {}", users.join(", "))
+                let mark = statements::mark(&tenant.owner);
+                format!("it is in use, and has no table {mark}, which would say that it is")
             };
             return not_ours(format!("the database \"{}\" of MySQL", tenant.schema), why);
         }

@@ -1,6 +1,7 @@
 //! Tenants in a PostgreSQL server: for each a role that may log in, and a database that it owns and nobody else may enter.
 //!
-//! That the role owns the database is also the mark of ownership: a database of another owner is somebody else's.
+//! That the role owns the database is also the mark of ownership: a database of another owner is somebody else's. Whose the
+//! role is, its comment says.
 
 mod session;
 mod statements;
@@ -20,7 +21,7 @@ use crate::quote::QuoteError;
 use crate::store::{Copied, Store, Tenant, TenantState, within};
 use crate::tls;
 use session::{Login, Session, cell, failure, is_login_refused};
-use tenants::{database, ensure_database, ensure_role, lock, role};
+use tenants::{database, ensure_database, ensure_role, is_ours, lock, role};
 
 /// The database every server has, from which others are made.
 const MAINTENANCE: &str = "postgres";
@@ -208,6 +209,9 @@ impl Store for PostgreSqlStore {
     async fn revoke(&self, tenant: &Tenant) -> Result<(), Error> {
         within("revoke the tenant's access", async {
             let session = self.open_alone(tenant).await?;
+            if !is_ours(&session, tenant).await? {
+                return Ok(());
+            }
             if let Some(database) = database(&session, tenant).await?
                 && database.belongs_to(tenant)
                 && role(&session, tenant).await?.is_some()
@@ -229,6 +233,9 @@ impl Store for PostgreSqlStore {
     async fn drop_tenant(&self, tenant: &Tenant) -> Result<(), Error> {
         within("remove the tenant", async {
             let session = self.open_alone(tenant).await?;
+            if !is_ours(&session, tenant).await? {
+                return Ok(());
+            }
             let owned = lock(&session, tenant).await?;
             if let Some(database) = database(&session, tenant).await?
                 && database.belongs_to(tenant)

@@ -8,11 +8,11 @@ use crate::quote::postgresql::{identifier, literal};
 pub(super) const ADMINISTRATOR: &str =
     "SELECT rolsuper, rolcreatedb AND rolcreaterole FROM pg_roles WHERE rolname = current_user";
 
-/// An account: whether it is more than a tenant's can be, whether it may log in, and whether it is Steward's own.
+/// An account: whether it is more than a tenant's can be, whether it may log in, whether it is Steward's own, and its comment.
 pub(super) const ROLE: &str = "\
     SELECT rolsuper OR rolcreaterole OR rolcreatedb OR rolreplication OR rolbypassrls \
         OR EXISTS (SELECT FROM pg_auth_members WHERE member = pg_roles.oid), \
-        rolcanlogin, rolname = current_user \
+        rolcanlogin, rolname = current_user, shobj_description(oid, 'pg_authid') \
     FROM pg_roles WHERE rolname = $1";
 
 /// A database: its owner, whether the owner is Steward's own account, whether everybody may connect, and whether the
@@ -99,11 +99,25 @@ pub(super) fn require_possible(schema: &Schema, user: &User) -> Result<(), Quote
     Ok(())
 }
 
-pub(super) fn create_role(user: &User, verifier: &str) -> Result<String, QuoteError> {
+/// What is sent together is done together: there is no role of ours without its comment.
+pub(super) fn create_role(
+    user: &User,
+    verifier: &str,
+    comment: &str,
+) -> Result<String, QuoteError> {
     Ok(format!(
-        "CREATE ROLE {} LOGIN PASSWORD {}",
+        "CREATE ROLE {} LOGIN PASSWORD {}; {}",
         identifier(user.as_str())?,
-        literal(verifier)?
+        literal(verifier)?,
+        comment_on_role(user, comment)?
+    ))
+}
+
+pub(super) fn comment_on_role(user: &User, comment: &str) -> Result<String, QuoteError> {
+    Ok(format!(
+        "COMMENT ON ROLE {} IS {}",
+        identifier(user.as_str())?,
+        literal(comment)?
     ))
 }
 

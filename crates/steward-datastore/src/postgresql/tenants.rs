@@ -20,12 +20,44 @@ pub(super) struct Role {
     administrator: bool,
     /// It has things outside of the tenant's database.
     foreign_objects: bool,
+    /// What is written down about it.
+    comment: Option<String>,
+}
+
+/// What the comment of a tenant's account begins with; the UID of the control plane follows.
+const MARK: &str = "control plane of Steward, UID ";
+
+fn mark(tenant: &Tenant) -> String {
+    format!("{MARK}{}", tenant.owner)
 }
 
 impl Role {
     /// Whether it can be a tenant's at all.
     const fn is_plain(&self) -> bool {
         !self.privileged && !self.administrator
+    }
+
+    fn is_marked(&self, tenant: &Tenant) -> bool {
+        self.comment.as_deref() == Some(mark(tenant).as_str())
+    }
+
+    /// Why the account is not the tenant's although it has the tenant's name; nothing if it may be. Names alone do not tell:
+    /// two `DataStore`s, or two Stewards, may lead to one server.
+    fn why_foreign(&self, tenant: &Tenant, database: Option<&Database>) -> Option<String> {
+        if self.is_marked(tenant) {
+            return None;
+        }
+        if let Some(comment) = &self.comment
+            && comment.starts_with(MARK)
+        {
+            return Some(format!("its comment is \"{comment}\""));
+        }
+        // What older releases made bears no mark; an account that has nothing yet is nobody's loss.
+        let has_state = database.is_some_and(|database| database.owner == tenant.user.as_str());
+        (has_state && tenant.standing == Standing::New).then(|| {
+            let schema = &tenant.schema;
+            format!("it has the database \"{schema}\", and no comment says for whom")
+        })
     }
 }
 
@@ -68,6 +100,7 @@ pub(super) async fn role(session: &Session, tenant: &Tenant) -> Result<Option<Ro
         may_log_in: cell(&row, 1)?,
         administrator: cell(&row, 2)?,
         foreign_objects,
+        comment: cell(&row, 3)?,
     }))
 }
 
@@ -98,25 +131,33 @@ pub(super) async fn database(
 /// The account exists, is a tenant's, and may log in.
 pub(super) async fn ensure_role(session: &Session, tenant: &Tenant) -> Result<(), Error> {
     let Some(role) = role(session, tenant).await? else {
-        let statement = statements::create_role(&tenant.user, &verifier(tenant)?)?;
+        let verifier = verifier(tenant)?;
+        let statement = statements::create_role(&tenant.user, &verifier, &mark(tenant))?;
         let action = format!("create the role \"{}\"", tenant.user);
-        return session
-            .run(
-                action,
-                &statement,
-                &[SqlState::DUPLICATE_OBJECT, SqlState::UNIQUE_VIOLATION],
-            )
-            .await;
+        // Who is at work on the tenant is alone: a role that is there all the same is another's.
+        return session.run(action, &statement, &[]).await;
     };
-    let foreign = |why: &str| Error::NotOurs {
+    let foreign = |why: String| Error::NotOurs {
         what: format!("the role \"{}\" of PostgreSQL", tenant.user),
-        why: why.to_owned(),
+        why,
     };
     if !role.is_plain() {
-        return Err(foreign("it may do more than a tenant"));
+        return Err(foreign("it may do more than a tenant".to_owned()));
     }
     if role.foreign_objects && tenant.standing == Standing::New {
-        return Err(foreign("it owns or may use other things"));
+        return Err(foreign("it owns or may use other things".to_owned()));
+    }
+    let database = database(session, tenant).await?;
+    if let Some(why) = role.why_foreign(tenant, database.as_ref()) {
+        return Err(foreign(why));
+    }
+    if !role.is_marked(tenant) {
+        let statement = statements::comment_on_role(&tenant.user, &mark(tenant))?;
+        let action = format!("mark the role \"{}\" as the tenant's", tenant.user);
+        // Who may not do this did not make the role: an administrator of old did.
+        session
+            .run(action, &statement, &[SqlState::INSUFFICIENT_PRIVILEGE])
+            .await?;
     }
     if role.may_log_in {
         return Ok(());
@@ -190,6 +231,13 @@ async fn join_role(session: &Session, tenant: &Tenant) -> Result<(), Error> {
             &[],
         )
         .await
+}
+
+/// Whether what has the tenant's names is, or may be, the tenant's.
+pub(super) async fn is_ours(session: &Session, tenant: &Tenant) -> Result<bool, Error> {
+    let database = database(session, tenant).await?;
+    let role = role(session, tenant).await?;
+    Ok(role.is_none_or(|role| role.why_foreign(tenant, database.as_ref()).is_none()))
 }
 
 /// The tenant's account can no longer log in, and is logged out. False if there is none, or it is not the tenant's alone.

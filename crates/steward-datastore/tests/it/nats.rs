@@ -6,7 +6,7 @@ use pretty_assertions::assert_eq;
 use steward_datastore::{AnyStore, Copied, Leftovers, Store as _, migrate};
 
 use crate::servers::nats::Nats;
-use crate::servers::{COMPLETE, established, named, renamed, tenant};
+use crate::servers::{COMPLETE, assert_names_have_one_holder, established, named, renamed, tenant};
 
 /// The server, as kine would speak to it.
 async fn context(server: &Nats) -> jetstream::Context {
@@ -204,6 +204,14 @@ async fn a_tenant_moves_with_all_its_keys_in_their_order() {
         .unwrap()
         .revision;
     assert!(early < late);
+}
+
+#[tokio::test]
+async fn names_that_two_choose_are_those_of_the_first_by_whatever_store_they_come() {
+    let server = Nats::start().await;
+    let (store, other) = (server.store(), renamed(server.connection(None)));
+    let first = named("shared_name", "shared_name");
+    Box::pin(assert_names_have_one_holder([&store, &other], &first)).await;
 }
 
 #[tokio::test]

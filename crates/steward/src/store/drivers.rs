@@ -111,6 +111,7 @@ fn connection(store: &StoreAccess) -> Result<Connection, StoreError> {
 fn tenant(grant: &StoreGrant) -> Result<Tenant, StoreError> {
     let refused = |error| refused(&Refusal::Name(error));
     Ok(Tenant {
+        owner: grant.uid.parse().map_err(refused)?,
         schema: grant.schema.parse().map_err(refused)?,
         user: grant.user.parse().map_err(refused)?,
         password: grant.password.clone(),

@@ -154,6 +154,13 @@ pub(crate) fn part(control_plane: &TenantControlPlane) -> Tenant {
         .and_then(|status| status.storage.clone());
     let setup = storage.and_then(|storage| storage.setup).unwrap();
     Tenant {
+        owner: control_plane
+            .metadata
+            .uid
+            .as_deref()
+            .unwrap()
+            .parse()
+            .unwrap(),
         schema: setup.schema.unwrap().parse().unwrap(),
         user: setup.user.unwrap().parse().unwrap(),
         password: None,

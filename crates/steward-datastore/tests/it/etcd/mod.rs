@@ -1,6 +1,7 @@
 //! The life of a tenant in an etcd.
 
 mod moves;
+mod owners;
 
 use butler_proto::etcd::auth_client::AuthClient;
 use butler_proto::etcd::kv_client::KvClient;
@@ -256,8 +257,12 @@ async fn what_another_control_plane_has_under_the_name_is_neither_taken_nor_dele
     let error = store.ensure_tenant(&second).await.unwrap_err();
     assert_eq!(
         error.to_string(),
-        "the role \"shop\" of etcd exists already and does not belong to this control plane: \
-         it is that of the user \"shop-of-one\"; choose another name, or remove it"
+        format!(
+            "the prefix /shop/ of etcd exists already and does not belong to this control plane: its key \
+             steward.butlerlabs.dev/owner/shop names the control plane with the UID {}; \
+             choose another name, or remove it",
+            first.owner
+        )
     );
     assert!(!error.may_pass());
     // Neither by its removal, nor while the first one's state moves elsewhere.

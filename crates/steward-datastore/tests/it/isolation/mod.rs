@@ -1,5 +1,5 @@
 //! No tenant of an etcd reaches anything of another: a property, tried on a real server with random neighbours and random
-//! requests.
+//! requests. The neighbours come by two stores that lead to the one etcd and know nothing of each other.
 
 mod attacks;
 
@@ -11,12 +11,12 @@ use butler_proto::etcd::{KeyValue, LeaseGrantRequest, PutRequest, RangeRequest};
 use proptest::prelude::*;
 use proptest::sample::Index;
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
-use steward_datastore::{AnyStore, Claim, KeyRange, Schema, Store as _, Tenant, decide};
+use steward_datastore::{AnyStore, KeyRange, Schema, Store as _, Tenant};
 use tonic::transport::Channel;
 
 use self::attacks::{attack_lease, attack_server, judge, read_forms, write_forms};
 use crate::servers::etcd::Etcd;
-use crate::servers::{established, named};
+use crate::servers::{established, named, renamed};
 
 /// Worlds that are tried.
 const WORLDS: u32 = 16;
@@ -26,7 +26,8 @@ const PROBES: usize = 24;
 /// Tenants with names that are near each other, and ranges of keys that somebody asks for.
 #[derive(Clone, Debug)]
 struct World {
-    schemas: Vec<String>,
+    /// With whom of those before each shares the name of its user, if with anybody.
+    schemas: Vec<(String, Option<Index>)>,
     probes: Vec<Probe>,
 }
 
@@ -75,14 +76,15 @@ impl Anchor {
 
 fn world() -> impl Strategy<Value = World> {
     let schema = "[ab]([ab0_.-]{0,2})(/[ab]{1,2}){0,1}";
+    let namesake = proptest::option::weighted(0.2, any::<Index>());
     (
-        proptest::collection::vec(schema, 3..7),
+        proptest::collection::vec((schema, namesake), 3..7),
         proptest::collection::vec(probe(), PROBES),
     )
         .prop_map(|(mut schemas, probes)| {
             // Whose keys begin where those of the first end; so there are two in every world.
-            let neighbour = format!("{}0", schemas[0]);
-            schemas.insert(1, neighbour);
+            let neighbour = format!("{}0", schemas[0].0);
+            schemas.insert(1, (neighbour, None));
             World { schemas, probes }
         })
 }
@@ -150,14 +152,14 @@ fn no_tenant_reaches_the_keys_or_leases_of_another() {
 
 /// Tries one world; says how many requests were for the keys of others.
 async fn try_world(etcd: &Etcd, world: &World) -> Result<usize, TestCaseError> {
-    let store = etcd.store();
-    let members = admit(etcd, &store, &world.schemas).await;
+    let stores = [etcd.store(), renamed(etcd.connection_as("root"))];
+    let members = admit(etcd, &stores, &world.schemas).await;
     assert!(members.len() > 1, "nobody is alone: {:?}", world.schemas);
     let before = everything(etcd).await;
     let outcome = attack_all(&members, world).await;
     let after = everything(etcd).await;
     for member in &members {
-        store
+        stores[0]
             .drop_tenant(&established(&member.tenant))
             .await
             .unwrap();
@@ -173,22 +175,24 @@ async fn try_world(etcd: &Etcd, world: &World) -> Result<usize, TestCaseError> {
 }
 
 /// Makes those tenants that may have their names. Each has a key of its own, one with its lease, and one of an awkward name.
-async fn admit(etcd: &Etcd, store: &AnyStore, schemas: &[String]) -> Vec<Member> {
-    let mut claims: Vec<Claim> = Vec::new();
+async fn admit(
+    etcd: &Etcd,
+    stores: &[AnyStore; 2],
+    schemas: &[(String, Option<Index>)],
+) -> Vec<Member> {
+    let mut users: Vec<String> = Vec::new();
     let mut members = Vec::new();
-    for (number, schema) in schemas.iter().enumerate() {
-        let tenant = named(schema, &format!("user{number}"));
-        let claim = Claim {
-            tenant: format!("fleet/{number}"),
-            schema: tenant.schema.clone(),
-            user: tenant.user.clone(),
+    for (number, (schema, namesake)) in schemas.iter().enumerate() {
+        let user = match namesake {
+            Some(namesake) if number > 0 => namesake.get(&users).clone(),
+            _ => format!("user{number}"),
         };
-        if decide(store.driver(), &claim, None, &claims).is_err() {
-            continue;
+        let tenant = named(schema, &user);
+        users.push(user);
+        match stores[number % 2].ensure_tenant(&tenant).await {
+            Ok(()) => members.push(tenant),
+            Err(error) => assert_eq!(error.reason(), "DataStoreNameTaken", "{error}"),
         }
-        claims.push(claim);
-        store.ensure_tenant(&tenant).await.unwrap();
-        members.push(tenant);
     }
     let mut admitted = Vec::new();
     for tenant in members {

@@ -8,7 +8,9 @@ use steward_datastore::{Store as _, Tenant, TenantState};
 
 use super::{administrator, connect, enter, exists, number};
 use crate::servers::mariadb::{MariaDb, installed};
-use crate::servers::{ADMINISTRATOR, COMPLETE, established, named};
+use crate::servers::{
+    ADMINISTRATOR, COMPLETE, assert_names_have_one_holder, established, named, renamed,
+};
 
 #[tokio::test]
 async fn a_grant_of_an_older_installation_that_reaches_similar_names_is_narrowed() {
@@ -95,6 +97,15 @@ async fn what_belongs_to_somebody_else_is_neither_taken_nor_dropped() {
         .await
         .unwrap();
     connect(server, "chief", "x", None).await.unwrap();
+}
+
+#[tokio::test]
+async fn names_that_two_choose_are_those_of_the_first_by_whatever_store_they_come() {
+    requires!(installed());
+    let server = MariaDb::shared().await;
+    let (store, other) = (server.store(), renamed(server.connection()));
+    let first = named("shared_name", "shared_name");
+    Box::pin(assert_names_have_one_holder([&store, &other], &first)).await;
 }
 
 #[tokio::test]

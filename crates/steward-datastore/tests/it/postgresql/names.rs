@@ -7,7 +7,9 @@ use steward_datastore::quote::postgresql::identifier;
 
 use super::{OLD_TABLE, administrator, connect, enter, exists};
 use crate::servers::postgresql::{PostgreSql, installed};
-use crate::servers::{ADMINISTRATOR, COMPLETE, established, named};
+use crate::servers::{
+    ADMINISTRATOR, COMPLETE, assert_names_have_one_holder, established, named, renamed,
+};
 
 #[tokio::test]
 async fn what_belongs_to_somebody_else_is_neither_taken_nor_dropped() {
@@ -95,6 +97,15 @@ async fn a_database_on_record_whose_owner_is_ours_is_given_to_its_tenant() {
         .unwrap();
     store.drop_tenant(&established(&tenant)).await.unwrap();
     assert!(!exists(server, "old_tenant").await);
+}
+
+#[tokio::test]
+async fn names_that_two_choose_are_those_of_the_first_by_whatever_store_they_come() {
+    requires!(installed());
+    let server = PostgreSql::shared().await;
+    let (store, other) = (server.store(), renamed(server.connection()));
+    let first = named("shared_name", "shared_name");
+    Box::pin(assert_names_have_one_holder([&store, &other], &first)).await;
 }
 
 #[tokio::test]

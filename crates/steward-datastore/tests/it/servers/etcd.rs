@@ -3,9 +3,10 @@
 use butler_api::steward::data_store::DataStoreDriver;
 use butler_assets::Component;
 use butler_proto::etcd::auth_client::AuthClient;
+use butler_proto::etcd::kv_client::KvClient;
 use butler_proto::etcd::{
     AuthEnableRequest, AuthRoleAddRequest, AuthUserAddRequest, AuthUserGrantRoleRequest,
-    UserAddOptions,
+    DeleteRangeRequest, UserAddOptions,
 };
 use steward_datastore::{AnyStore, Connection, Endpoint};
 use tokio::sync::OnceCell;
@@ -92,6 +93,16 @@ impl Etcd {
         .await
         .unwrap();
         auth.auth_enable(AuthEnableRequest {}).await.unwrap();
+    }
+
+    /// Takes a key away.
+    pub(crate) async fn delete(&self, key: Vec<u8>) {
+        let request = DeleteRangeRequest {
+            key,
+            ..DeleteRangeRequest::default()
+        };
+        let mut kv = KvClient::new(self.channel_as(ROOT).await);
+        kv.delete_range(request).await.unwrap();
     }
 
     /// The settings of a client with a certificate of this common name.

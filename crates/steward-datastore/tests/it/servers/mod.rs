@@ -20,7 +20,7 @@ use butler_testkit::{Process, Supervisor};
 use jiff::{SignedDuration, Timestamp};
 use steward_datastore::{
     AnyStore, ClientCertificate, Connection, Endpoint, Error, Schema, Standing, Store as _, Tenant,
-    TenantState, Tls, User,
+    TenantState, TenantUid, Tls, User,
 };
 
 /// How long a server may take to come up on a busy machine.
@@ -210,7 +210,7 @@ pub(crate) async fn asset(component: Component) -> PathBuf {
 pub(crate) fn tenant() -> Tenant {
     static NUMBER: AtomicU32 = AtomicU32::new(1);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-    let uid = format!("1b4e28ba-2fa1-11d2-883f-{number:012x}")
+    let uid: TenantUid = format!("1b4e28ba-2fa1-11d2-883f-{number:012x}")
         .parse()
         .unwrap();
     Tenant {
@@ -218,6 +218,7 @@ pub(crate) fn tenant() -> Tenant {
         user: User::of(&uid),
         password: Some(SecretText::new(format!("secret{number}"))),
         standing: Standing::New,
+        owner: uid,
     }
 }
 
@@ -228,6 +229,35 @@ pub(crate) fn named(schema: &str, user: &str) -> Tenant {
         user: user.parse().unwrap(),
         ..tenant()
     }
+}
+
+/// Another control plane that chose the names of this one.
+pub(crate) fn namesake(tenant: &Tenant) -> Tenant {
+    Tenant {
+        schema: tenant.schema.clone(),
+        user: tenant.user.clone(),
+        ..self::tenant()
+    }
+}
+
+/// Of two control planes that chose the same names, by two data stores that lead to one server, the first has what they are for,
+/// whatever is done for the second.
+pub(crate) async fn assert_names_have_one_holder(stores: [&AnyStore; 2], first: &Tenant) {
+    let second = namesake(first);
+    let [store, other] = stores;
+    store.ensure_tenant(first).await.unwrap();
+    let error = other.ensure_tenant(&second).await.unwrap_err();
+    assert_eq!(error.reason(), "DataStoreNameTaken", "{}", error.in_full());
+    other.revoke(&second).await.unwrap();
+    other.drop_tenant(&second).await.unwrap();
+    assert_eq!(store.tenant_state(first).await.unwrap(), COMPLETE);
+    // The first one goes on as before, and leaves the names to whoever comes.
+    store.ensure_tenant(first).await.unwrap();
+    store.drop_tenant(first).await.unwrap();
+    other.ensure_tenant(&second).await.unwrap();
+    assert_eq!(other.tenant_state(&second).await.unwrap(), COMPLETE);
+    other.drop_tenant(&second).await.unwrap();
+    assert!(other.tenant_state(&second).await.unwrap().is_gone());
 }
 
 /// The same server, by another name of its host.
