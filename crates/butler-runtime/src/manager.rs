@@ -118,6 +118,11 @@ impl Manager {
         &self.caches
     }
 
+    /// The way to the API server, for reviewers that have to ask it.
+    pub const fn client(&self) -> &Client {
+        &self.client
+    }
+
     /// Adds a controller.
     pub fn add<R: Reconciler>(&mut self, reconciler: R, settings: ControllerSettings) {
         let queue = Arc::new(Queue::default());

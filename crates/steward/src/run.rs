@@ -208,7 +208,8 @@ pub fn add(manager: &mut Manager, settings: &Settings, surroundings: Surrounding
     );
     manager.add(KubeconfigGeneratorReconciler, few);
     metrics::register(manager.metrics(), manager.caches());
-    manager.review(admission::webhooks(manager.caches(), settings));
+    let webhooks = admission::webhooks(manager.client(), manager.caches(), settings);
+    manager.review(webhooks);
 }
 
 /// Adds the control plane provider of Cluster API to a process. Where Cluster API is not installed, it has nothing to do.

@@ -1,7 +1,8 @@
 //! What the API server asks us before it takes a manifest: rules that a schema and CEL cannot say.
 //!
 //! A reviewer decides from the request and from caches, and refuses only what would be wrong even if a cache lagged behind:
-//! that something is not there *yet* is a warning. What slips through is held by the controllers.
+//! that something is not there *yet* is a warning. What slips through is held by the controllers. One thing is asked of the API
+//! server: whether it would take a control plane's pods ([`trial`]).
 
 mod cluster_api;
 mod control_planes;
@@ -9,6 +10,7 @@ mod data_stores;
 mod defaults;
 mod pods;
 mod secrets;
+mod trial;
 mod versions;
 
 use std::sync::Arc;
@@ -19,20 +21,22 @@ use butler_api::{
 };
 use butler_runtime::{admission::Webhooks, cache::Caches};
 use k8s_openapi::api::core::v1::Secret;
-use kube::core::PartialObjectMeta;
+use kube::{Client, core::PartialObjectMeta};
 
 use crate::settings::Settings;
 use cluster_api::ClusterApiRules;
-use control_planes::ControlPlaneRules;
 use data_stores::DataStoreRules;
 use defaults::Defaults;
 use secrets::SecretRules;
+use trial::TriedControlPlanes;
 
 /// The reviewers of Steward.
-pub fn webhooks(caches: &Arc<Caches>, settings: &Settings) -> Webhooks {
+pub fn webhooks(client: &Client, caches: &Arc<Caches>, settings: &Settings) -> Webhooks {
     Webhooks::new()
         .defaulting::<TenantControlPlane, _>(Defaults::new(settings))
-        .validating::<TenantControlPlane, _>(ControlPlaneRules::new(caches, settings))
+        .validating_with_reads::<TenantControlPlane, _>(TriedControlPlanes::new(
+            client, caches, settings,
+        ))
         .validating::<DataStore, _>(DataStoreRules::new(caches, settings))
         .validating::<StewardControlPlane, _>(ClusterApiRules)
         .validating::<PartialObjectMeta<Secret>, _>(SecretRules::new(caches, settings))

@@ -16,10 +16,13 @@ use butler_runtime::{
     task,
 };
 use butler_testkit::{ApiServer, Options, eventually, process};
-use k8s_openapi::api::core::v1::{Namespace, Secret};
+use k8s_openapi::api::{
+    apps::v1::Deployment,
+    core::v1::{Namespace, Secret},
+};
 use kube::{
-    Api,
-    api::{DeleteParams, Patch, PatchParams, PostParams},
+    Api, Client, ResourceExt,
+    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
 };
 use serde_json::{Value, json};
 use steward::{
@@ -119,6 +122,62 @@ fn assert_says(said: &str, words: &[&str]) {
     for words in words {
         assert!(said.contains(words), "{words:?} is not in: {said}");
     }
+}
+
+/// What only the API server knows to be wrong is refused by its words, when it is asked for and when it is changed, and nothing is
+/// made by the question.
+async fn pods_that_the_api_server_refuses(customer: &Customer, client: &Client) {
+    let deployment = |parts: Value| json!({ "controlPlane": { "deployment": parts } });
+    let refused =
+        "spec.controlPlane.deployment: the API server would refuse the pods that this makes";
+    let container = |parts: Value| {
+        let mut container = json!({ "name": "log-shipper", "image": "example.com/shipper:1" });
+        container
+            .as_object_mut()
+            .unwrap()
+            .extend(parts.as_object().unwrap().clone());
+        deployment(json!({ "additionalContainers": [container] }))
+    };
+    let two_sources = json!([{ "name": "logs", "emptyDir": {}, "hostPath": { "path": "/logs" } }]);
+    for (wrong, words) in [
+        (
+            container(json!({ "imagePullPolicy": "Sometimes" })),
+            "imagePullPolicy",
+        ),
+        (
+            container(json!({ "ports": [{ "containerPort": 80 }, { "containerPort": 80 }] })),
+            "containerPort",
+        ),
+        (
+            container(json!({ "livenessProbe": { "httpGet": { "path": "/", "port": 70_000 } } })),
+            "livenessProbe",
+        ),
+        (
+            deployment(json!({ "additionalVolumes": two_sources })),
+            "may not specify more than 1 volume type",
+        ),
+        (
+            deployment(
+                json!({ "additionalInitContainers": [{ "name": "No_Name", "image": "a" }] }),
+            ),
+            "initContainers[0].name",
+        ),
+    ] {
+        let said = customer.changes("shop", &wrong).await;
+        assert_says(&said, &[refused, words]);
+    }
+    let sound = container(json!({ "ports": [{ "containerPort": 80 }] }));
+    assert_eq!(customer.changes("shop", &sound).await, "accepted");
+    let mut wrong = container(json!({ "imagePullPolicy": "Sometimes" }));
+    wrong["controlPlane"]["service"] = json!({ "serviceType": "ClusterIP" });
+    let said = customer.asks("hopeless", wrong).await;
+    assert_says(&said, &[refused, "imagePullPolicy"]);
+    let deployments = Api::<Deployment>::namespaced(client.clone(), TEAM);
+    let made = deployments.list(&ListParams::default()).await.unwrap();
+    let tried = made
+        .iter()
+        .filter(|found| found.name_any().contains("trial"));
+    assert_eq!(tried.count(), 0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -268,6 +327,7 @@ async fn what_could_not_work_is_refused_with_the_reason() {
     }));
     let said = customer.changes("shop", &missing).await;
     assert_says(&said, &["the volume logs does not exist"]);
+    pods_that_the_api_server_refuses(&customer, &client).await;
     let wildcard = json!({ "controlPlane": {
         "service": { "serviceType": "ClusterIP" },
         "gateway": { "hostname": "*.k8s.example.com", "parentRefs": [{ "name": "public" }] },
