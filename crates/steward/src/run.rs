@@ -31,7 +31,7 @@ use crate::{
         ClusterApiSettings, ExternalReferences, StewardControlPlaneReconciler,
         elsewhere::{Elsewhere, OtherPlaces},
     },
-    store::{Drivers, StorePort},
+    store::{Drivers, Patient, StorePort},
     tenant_control_plane::{Ports, TenantControlPlaneReconciler},
     tenant_port::TenantPort,
     tenants::{TenantAccess, Tenants},
@@ -43,6 +43,8 @@ pub const COMPONENT: &str = "steward";
 const WEBHOOK_SERVICE: &str = "steward-webhook-service";
 /// The port of that Service.
 const WEBHOOK_SERVICE_PORT: u16 = 443;
+/// With fewer workers, one control plane that waits for its peers would hold up all others.
+const FEWEST_WORKERS: usize = 4;
 /// How often a data store is asked how it is.
 const STORE_PERIOD: Duration = Duration::from_mins(1);
 
@@ -80,7 +82,7 @@ pub struct Arguments {
     /// How API servers of tenants are reached; in the management cluster by their Services, elsewhere by their endpoints
     #[arg(long, value_name = "WAY", value_enum)]
     pub tenant_access: Option<TenantAccess>,
-    /// How many control planes are worked on at the same time
+    /// How many control planes are worked on at the same time, at least 4: half of them may wait for data stores
     #[arg(long, value_name = "COUNT", default_value_t = 8)]
     pub max_concurrent_tcp_reconciles: usize,
     /// How long one pass over a control plane, data store or kubeconfig generator may take, such as 30s
@@ -126,6 +128,10 @@ impl Arguments {
             certificate_deadline: self.certificate_expiration_deadline,
             pass_deadline: self.controller_reconcile_timeout,
         }
+    }
+
+    fn workers(&self) -> usize {
+        self.max_concurrent_tcp_reconciles.max(FEWEST_WORKERS)
     }
 
     fn cluster_api_settings(&self) -> ClusterApiSettings {
@@ -186,8 +192,10 @@ pub enum RunError {
 
 /// Adds Steward's controllers and reviewers to a process.
 pub fn add(manager: &mut Manager, settings: &Settings, surroundings: Surroundings, workers: usize) {
+    let places = (workers / 2).max(1);
+    let stores: Arc<dyn StorePort> = Arc::new(Patient::new(surroundings.stores, places));
     let ports = Ports {
-        stores: Arc::clone(&surroundings.stores),
+        stores: Arc::clone(&stores),
         tenants: surroundings.tenants,
         moves: Arc::new(Moves::new(surroundings.bell.clone())),
         keys: Arc::new(KeysOnThreads),
@@ -203,7 +211,7 @@ pub fn add(manager: &mut Manager, settings: &Settings, surroundings: Surrounding
         many,
     );
     manager.add(
-        DataStoreReconciler::new(settings.clone(), surroundings.stores, STORE_PERIOD),
+        DataStoreReconciler::new(settings.clone(), stores, STORE_PERIOD),
         few,
     );
     manager.add(KubeconfigGeneratorReconciler, few);
@@ -256,12 +264,7 @@ pub async fn run(arguments: Arguments, version: &str, shutdown: Shutdown) -> Res
         tenants: Some(Arc::new(tenants)),
         bell,
     };
-    add(
-        &mut manager,
-        &settings,
-        surroundings,
-        arguments.max_concurrent_tcp_reconciles.max(1),
-    );
+    add(&mut manager, &settings, surroundings, arguments.workers());
 
     add_cluster_api(
         &mut manager,
@@ -327,6 +330,7 @@ mod tests {
             "--certificate-expiration-deadline=48h0m0s",
             "--enable-webhooks",
         ]);
+        assert_eq!(arguments.workers(), FEWEST_WORKERS);
         let settings = arguments.settings();
         assert_eq!(settings.pass_deadline, Duration::from_secs(30));
         assert_eq!(

@@ -1,16 +1,21 @@
 //! One connection to an etcd: choosing a member, asking, and understanding its refusals.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use butler_proto::etcd::auth_client::AuthClient;
 use butler_proto::etcd::maintenance_client::MaintenanceClient;
 use butler_proto::etcd::{AuthStatusRequest, StatusRequest, StatusResponse};
+use futures::StreamExt as _;
+use futures::stream::FuturesUnordered;
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Identity};
 use tonic::{Code, Response, Status};
 
 use crate::connection::{Connection, Endpoint, Tls};
 use crate::error::{Cause, Error};
 
+/// How much later than a member the next one is asked: one that is down costs no more time than that.
+const HEAD_START: Duration = Duration::from_millis(250);
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 const USER_AGENT: &str = "butler-steward";
@@ -34,9 +39,17 @@ pub(super) struct Session {
 
 impl Session {
     pub(super) async fn open(connection: &Connection) -> Result<Self, Error> {
-        let mut failures = Vec::new();
-        for endpoint in &connection.endpoints {
-            match open_member(connection, endpoint).await {
+        let mut failures = BTreeMap::new();
+        let members = connection.endpoints.iter().zip(0_u32..);
+        let mut answers: FuturesUnordered<_> = members
+            .map(|(endpoint, place)| async move {
+                tokio::time::sleep(HEAD_START * place).await;
+                let answer = open_member(connection, endpoint).await;
+                (place, endpoint, answer)
+            })
+            .collect();
+        while let Some((place, endpoint, answer)) = answers.next().await {
+            match answer {
                 Ok((channel, asks_who_we_are)) => {
                     return Ok(Self {
                         channel,
@@ -51,9 +64,12 @@ impl Session {
                     });
                 }
                 Err(Refused::Rights) => return Err(not_allowed()),
-                Err(Refused::Member(problem)) => failures.push(format!("{endpoint}: {problem}")),
+                Err(Refused::Member(problem)) => {
+                    failures.insert(place, format!("{endpoint}: {problem}"));
+                }
             }
         }
+        let failures: Vec<String> = failures.into_values().collect();
         Err(Error::Unreachable {
             place: connection.place(),
             source: failures.join("; ").into(),

@@ -1,11 +1,12 @@
 //! Data stores, as control planes use them.
 //!
 //! Owns the port to them ([`StorePort`]), how a `DataStore`'s references become access to it, and how a control plane's part
-//! of it is set up. Which names it may have there, and every database's language, are those of `steward-datastore`, which
-//! [`Drivers`] puts behind the port.
+//! of it is set up. [`Patient`] keeps a store that does not answer from holding up the control planes of others. Which names one
+//! may have there, and every database's language, are those of `steward-datastore`, which [`Drivers`] puts behind the port.
 
 mod access;
 mod drivers;
+mod patient;
 mod setup;
 mod transfer;
 
@@ -18,6 +19,7 @@ use futures::future::BoxFuture;
 pub use access::{Resolver, Shows, StoreFacts};
 pub use drivers::Drivers;
 pub(crate) use drivers::{clear, copy, open, seal};
+pub use patient::Patient;
 pub use setup::{DiscardOrder, StoreOrder, discard, ensure, setup_fingerprint};
 pub use transfer::{ErrandOrder, job};
 

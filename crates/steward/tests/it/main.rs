@@ -47,6 +47,8 @@ mod scene;
 #[path = "../../../steward-datastore/tests/it/servers/mod.rs"]
 mod servers;
 #[cfg(test)]
+mod silence;
+#[cfg(test)]
 mod time;
 #[cfg(test)]
 mod vault;
