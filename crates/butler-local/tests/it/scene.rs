@@ -70,6 +70,7 @@ impl Scene {
             webhook_port: 0,
             webhook_url: None,
             enable_kamaji_controllers: false,
+            metrics_require_authorization: false,
         };
         let shutdown = Shutdown::new();
         let running = shutdown.clone();
