@@ -46,7 +46,7 @@ pub use chances::Chances;
 pub use log::Log;
 pub use operation::{Operation, Response, WriteRequest};
 pub use outcome::{Failed, Outcome, Problem};
-pub use script::{Deed, Moment};
+pub use script::{Deed, Moment, Turn};
 pub use seeds::{FailedSeed, for_seeds, seeds_asked_for};
 pub use server::SimulatedApiServer;
 pub use simulation::Simulation;

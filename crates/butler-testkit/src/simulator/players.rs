@@ -70,6 +70,14 @@ pub fn services(store: &mut ObjectStore) -> Option<String> {
 
 /// Makes pods ready, one step at a time: first the new ones exist, then they serve.
 pub fn deployments(store: &mut ObjectStore) -> Option<String> {
+    deployments_that(store, |_, _| true)
+}
+
+/// The same in a world where the pods of a Deployment serve only if they can.
+pub fn deployments_that(
+    store: &mut ObjectStore,
+    can_serve: impl Fn(&ObjectStore, &Value) -> bool,
+) -> Option<String> {
     const WHO: &str = "deployments";
     let kind = Kind::of::<Deployment>();
     for deployment in store.objects(&kind) {
@@ -80,6 +88,11 @@ pub fn deployments(store: &mut ObjectStore) -> Option<String> {
         let generation = &deployment["metadata"]["generation"];
         let wanted = &deployment["spec"]["replicas"];
         let status = &deployment["status"];
+        let serving = if can_serve(store, &deployment) {
+            wanted
+        } else {
+            &json!(0)
+        };
         let numbers = |ready: &Value| {
             json!({
                 "observedGeneration": generation, "replicas": wanted, "updatedReplicas": wanted,
@@ -87,13 +100,13 @@ pub fn deployments(store: &mut ObjectStore) -> Option<String> {
             })
         };
         if status["observedGeneration"] != *generation {
-            let serving = status["readyReplicas"].as_i64().unwrap_or_default();
-            store.update_status(WHO, &kind, &key, numbers(&json!(serving)));
+            let before = status["readyReplicas"].as_i64().unwrap_or_default();
+            store.update_status(WHO, &kind, &key, numbers(&json!(before)));
             return Some(format!("sees {key}"));
         }
-        if status["readyReplicas"] != *wanted {
-            store.update_status(WHO, &kind, &key, numbers(wanted));
-            return Some(format!("rolls {key} out"));
+        if status["readyReplicas"] != *serving {
+            store.update_status(WHO, &kind, &key, numbers(serving));
+            return Some(format!("has {serving} pods of {key} serve"));
         }
     }
     None

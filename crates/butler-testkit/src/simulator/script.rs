@@ -132,7 +132,24 @@ impl Actor for User {
     }
 }
 
-type Habit = Box<dyn FnMut(&mut ObjectStore) -> Option<String>>;
+/// What a foreign controller makes of its turn.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// It did one thing; the words are for the log.
+    Did(String),
+    /// It finds nothing to do until then, unless something changes.
+    Waits(Timestamp),
+    /// It finds nothing to do, unless something changes.
+    Rests,
+}
+
+impl From<Option<String>> for Turn {
+    fn from(did: Option<String>) -> Self {
+        did.map_or(Self::Rests, Self::Did)
+    }
+}
+
+type Habit = Box<dyn FnMut(&mut ObjectStore) -> Turn>;
 
 /// A foreign controller: does one thing at a time to the store, until it finds nothing to do.
 pub(super) struct Foreign {
@@ -140,6 +157,8 @@ pub(super) struct Foreign {
     habit: Habit,
     /// The revision at which there was nothing to do.
     idle_at: Option<u64>,
+    /// When there will be something to do although nothing changes.
+    due: Option<Timestamp>,
 }
 
 impl Foreign {
@@ -148,6 +167,7 @@ impl Foreign {
             name: name.to_owned(),
             habit,
             idle_at: None,
+            due: None,
         }
     }
 }
@@ -159,12 +179,22 @@ impl Actor for Foreign {
 
     fn moves(&self, world: &World) -> Vec<Move> {
         let idle = self.idle_at == Some(world.store.revision());
-        (!idle).then_some(Move::Act).into_iter().collect()
+        let is_due = self.due.is_some_and(|due| due <= world.store.now());
+        (!idle || is_due).then_some(Move::Act).into_iter().collect()
     }
 
     fn make(&mut self, _: &Move, world: &mut World) -> Option<String> {
-        let did = (self.habit)(&mut world.store);
+        let (did, due) = match (self.habit)(&mut world.store) {
+            Turn::Did(what) => (Some(what), None),
+            Turn::Waits(until) => (None, Some(until)),
+            Turn::Rests => (None, None),
+        };
         self.idle_at = did.is_none().then(|| world.store.revision());
+        self.due = due;
         did
+    }
+
+    fn timer(&self, now: Timestamp) -> Option<Timestamp> {
+        self.due.filter(|due| *due > now)
     }
 }

@@ -13,7 +13,7 @@ use super::{
     housekeeping::Housekeeper,
     log::Log,
     outcome::{Failed, Outcome, Problem},
-    script::{Deed, Foreign, Moment, User},
+    script::{Deed, Foreign, Moment, Turn, User},
     store::ObjectStore,
     wire::{Handling, Wire},
 };
@@ -106,14 +106,14 @@ impl Simulation {
         self.actors.push(Box::new(user));
     }
 
-    /// Adds a foreign controller: `habit` does one thing to the store and says what, or finds nothing to do.
-    pub fn foreign(
+    /// Adds a foreign controller: `habit` does one thing to the store and says what, or finds nothing to do, be it for a while.
+    pub fn foreign<T: Into<Turn>>(
         &mut self,
         name: &str,
-        habit: impl FnMut(&mut ObjectStore) -> Option<String> + 'static,
+        mut habit: impl FnMut(&mut ObjectStore) -> T + 'static,
     ) {
-        self.actors
-            .push(Box::new(Foreign::new(name, Box::new(habit))));
+        let habit = Box::new(move |store: &mut ObjectStore| habit(store).into());
+        self.actors.push(Box::new(Foreign::new(name, habit)));
     }
 
     /// Adds what must hold after every step.

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use butler_runtime::object::{Kind, ObjectKey};
 use butler_testkit::simulator::{
-    Chances, Deed, Failed, Moment, ObjectStore, Operation, Simulation, for_seeds,
+    Chances, Deed, Failed, Moment, ObjectStore, Operation, Simulation, Turn, for_seeds,
 };
+use jiff::SignedDuration;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use serde_json::json;
 
@@ -201,6 +202,28 @@ fn foreign_controllers_take_turns_with_ours() {
         "what is not ours is left alone"
     );
     assert_eq!(outcome.writes_by("labeller").len(), 1);
+}
+
+#[test]
+fn a_foreign_controller_that_waits_is_woken_when_its_time_has_come() {
+    let mut simulation = Simulation::new(1);
+    let (begin, patience) = (simulation.store().now(), SignedDuration::from_mins(5));
+    let mut looks = 0;
+    simulation.foreign("patient", move |store| {
+        looks += 1;
+        let due = begin + patience;
+        if store.now() < due {
+            return Turn::Waits(due);
+        }
+        if looks > 2 {
+            return Turn::Rests;
+        }
+        Turn::Did(format!("acts at its look {looks}"))
+    });
+    simulation.run(STEPS).unwrap();
+    assert_eq!(simulation.store().now(), begin + patience);
+    let log = simulation.log().tail(1).to_string();
+    assert!(log.contains("acts at its look 2"), "{log}");
 }
 
 #[test]

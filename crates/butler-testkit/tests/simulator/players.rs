@@ -66,3 +66,18 @@ fn the_pods_of_a_deployment_exist_before_they_serve() {
     assert_eq!(found(&store, &kind, "web")["status"]["readyReplicas"], 2);
     assert_eq!(players::deployments(&mut store), None);
 }
+
+#[test]
+fn pods_that_cannot_serve_any_more_are_counted_no_more() {
+    let (mut store, kind) = (ObjectStore::new(), Kind::of::<Deployment>());
+    create(&mut store, &kind, "web", &json!({ "replicas": 2 }));
+    while players::deployments(&mut store).is_some() {}
+    let dead = |_: &ObjectStore, _: &Value| false;
+    players::deployments_that(&mut store, dead).unwrap();
+    let status = found(&store, &kind, "web")["status"].clone();
+    assert_eq!(
+        (&status["replicas"], &status["readyReplicas"]),
+        (&json!(2), &json!(0))
+    );
+    assert_eq!(players::deployments_that(&mut store, dead), None);
+}

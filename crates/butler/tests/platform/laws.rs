@@ -7,8 +7,11 @@ use std::{
 };
 
 use butler_api::butler::{
-    ip_allocation::IPAllocation, machine_request::MachineRequest, network_pool::NetworkPool,
-    network_pool_ledger::NetworkPoolLedger, tenant_cluster::TenantCluster,
+    ip_allocation::IPAllocation,
+    machine_request::MachineRequest,
+    network_pool::NetworkPool,
+    network_pool_ledger::NetworkPoolLedger,
+    tenant_cluster::{ControlPlaneMode, TenantCluster},
 };
 use butler_provider::fake::Cloud;
 use butler_runtime::object::{Kind, ObjectKey};
@@ -20,7 +23,7 @@ use kube::ResourceExt;
 use serde_json::Value;
 
 use crate::{
-    cluster_api::{holds, machines},
+    cluster_api::{holds, is_of_control_plane, machines},
     scene::{self, here},
     steward_scene,
     truth::Truth,
@@ -116,7 +119,15 @@ impl Platform {
         let wanted = usize::try_from(wanted).unwrap();
         assert_eq!(status["workerNodesReady"], wanted, "{status:#}\n{}", log());
         let machines = self.machines(name);
-        assert_eq!(machines.len(), wanted, "{}", log());
+        let (of_control_plane, workers): (Vec<_>, Vec<_>) = machines
+            .iter()
+            .partition(|machine| is_of_control_plane(machine));
+        assert_eq!(workers.len(), wanted, "{}", log());
+        let plane = cluster.spec.control_plane.unwrap_or_default();
+        let on_machines = plane.mode == ControlPlaneMode::Standalone;
+        let wanted = plane.replicas * i32::from(on_machines);
+        let wanted = usize::try_from(wanted).unwrap();
+        assert_eq!(of_control_plane.len(), wanted, "{}", log());
         let version = body["spec"]["kubernetesVersion"].as_str().unwrap();
         let uids: BTreeSet<_> = self
             .cloud
@@ -180,7 +191,7 @@ impl Platform {
             .collect()
     }
 
-    /// Nothing is left of clusters: no object, no machine, no part of a database, no address.
+    /// Nothing is left of clusters: no object, no machine, no load balancer, no part of a database, no address.
     pub(crate) fn nothing_is_left(&self) {
         let log = || self.simulation.log().tail(100);
         let objects = self.objects();
@@ -191,6 +202,7 @@ impl Platform {
             .collect();
         assert!(left.is_empty(), "{left:?}\n{}", log());
         assert_eq!(self.cloud.machines(), [], "{}", log());
+        assert_eq!(self.cloud.load_balancers(), [], "{}", log());
         assert!(
             self.database.contents.lock().unwrap().is_empty(),
             "{}",

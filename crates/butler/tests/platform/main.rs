@@ -12,6 +12,12 @@ mod database;
 #[cfg(test)]
 mod deletions;
 #[cfg(test)]
+mod elastic;
+// One place knows what the process on the host does for Services.
+#[cfg(test)]
+#[path = "../../../butler-controller/tests/it/addresses/host.rs"]
+mod host;
+#[cfg(test)]
 mod laws;
 #[cfg(test)]
 mod neighbours;
@@ -23,6 +29,10 @@ mod replacement;
 mod scaling;
 #[cfg(test)]
 mod scene;
+#[cfg(test)]
+mod silence;
+#[cfg(test)]
+mod standalone;
 #[cfg(test)]
 #[expect(dead_code, reason = "the stories of Steward need more of it")]
 #[path = "../../../steward/tests/it/scene.rs"]

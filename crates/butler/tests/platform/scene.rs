@@ -47,17 +47,31 @@ pub(crate) fn tenant_cluster(name: &str, version: &str, workers: i64) -> Value {
     object(&tenant_clusters(), &here(name), &spec)
 }
 
-/// What `butleradm up` makes for a platform on one host, with a pool of this size.
-pub(crate) fn platform(range: &str) -> Vec<(Kind, Value)> {
+/// A tenant cluster whose control plane is on so many machines of its own.
+fn standalone_cluster(name: &str, version: &str, machines: i64, workers: i64) -> Value {
+    let spec = json!({
+        "kubernetesVersion": version,
+        "controlPlane": { "mode": "Standalone", "replicas": machines },
+        "workers": { "replicas": workers },
+    });
+    object(&tenant_clusters(), &here(name), &spec)
+}
+
+/// Clusters begin with so many addresses for Services, and keep them.
+pub(crate) fn fixed_ranges() -> Value {
+    json!({ "loadBalancer": { "allocationMode": "static", "defaultPoolSize": 2 } })
+}
+
+/// What `butleradm up` makes for a platform on one host, with a pool of this size, from which Services get addresses like this.
+pub(crate) fn platform(range: &str, addresses: &Value) -> Vec<(Kind, Value)> {
     let system = |name: &str| ObjectKey::namespaced(SYSTEM, name);
     let pool = json!({ "cidr": range });
-    let provider = json!({
-        "provider": "local",
-        "network": {
-            "mode": "ipam", "poolRefs": [{ "name": LOCAL }],
-            "loadBalancer": { "allocationMode": "static", "defaultPoolSize": 2 },
-        },
-    });
+    let mut network = json!({ "mode": "ipam", "poolRefs": [{ "name": LOCAL }] });
+    let members = addresses.as_object().into_iter().flatten();
+    for (member, value) in members {
+        network[member] = value.clone();
+    }
+    let provider = json!({ "provider": "local", "network": network });
     let config = json!({
         "multiTenancy": { "mode": "Optional" },
         "defaultNamespace": TENANTS,
@@ -81,6 +95,12 @@ pub(crate) fn platform(range: &str) -> Vec<(Kind, Value)> {
 /// Somebody asks for a cluster.
 pub(crate) fn ask(name: &str, version: &str, workers: i64) -> Deed {
     Deed::create(tenant_clusters(), tenant_cluster(name, version, workers))
+}
+
+/// Somebody asks for one whose control plane is on machines of its own.
+pub(crate) fn ask_standalone(name: &str, version: &str, machines: i64, workers: i64) -> Deed {
+    let body = standalone_cluster(name, version, machines, workers);
+    Deed::create(tenant_clusters(), body)
 }
 
 /// Somebody wants another number of workers.

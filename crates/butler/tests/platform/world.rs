@@ -33,7 +33,7 @@ use butler_testkit::simulator::{
     seeds_asked_for,
 };
 use k8s_openapi::api::core::v1::Namespace;
-use serde_json::json;
+use serde_json::{Value, json};
 use steward::{
     data_store::DataStoreReconciler,
     kubeconfig_generator::KubeconfigGeneratorReconciler,
@@ -49,6 +49,7 @@ use crate::{
     cluster_api,
     database::Database,
     scene::{self, SYSTEM, TENANTS},
+    silence,
     steward_scene::{self, OneKey},
     wired::WiredProvider,
 };
@@ -112,20 +113,25 @@ fn cloud(seed: u64, defect: Option<Defect>) -> Arc<Cloud> {
 impl Platform {
     /// A platform at rest, of which nobody has asked anything, with addresses for many.
     pub(crate) fn new(seed: u64) -> Self {
-        Self::with(seed, LARGE_POOL, None)
+        Self::with_pool(seed, LARGE_POOL)
     }
 
     /// The same with a pool of this range.
     pub(crate) fn with_pool(seed: u64, range: &str) -> Self {
-        Self::with(seed, range, None)
+        Self::with(seed, range, &scene::fixed_ranges(), None)
+    }
+
+    /// The same with a pool of this range, from which Services get addresses like this.
+    pub(crate) fn with_addresses(seed: u64, range: &str, addresses: &Value) -> Self {
+        Self::with(seed, range, addresses, None)
     }
 
     /// The same on an infrastructure that breaks a rule.
     pub(crate) fn with_defect(seed: u64, defect: Defect) -> Self {
-        Self::with(seed, LARGE_POOL, Some(defect))
+        Self::with(seed, LARGE_POOL, &scene::fixed_ranges(), Some(defect))
     }
 
-    fn with(seed: u64, range: &str, defect: Option<Defect>) -> Self {
+    fn with(seed: u64, range: &str, addresses: &Value, defect: Option<Defect>) -> Self {
         let mut simulation = Simulation::new(seed);
         let cloud = cloud(seed, defect);
         let database = Database::new(simulation.wire());
@@ -143,7 +149,7 @@ impl Platform {
             (steward_scene::stores(), steward_scene::store("default")),
         ];
         let everything = namespaces.into_iter().chain(stores);
-        for (kind, body) in everything.chain(scene::platform(range)) {
+        for (kind, body) in everything.chain(scene::platform(range, addresses)) {
             let create = Operation::create(kind, body);
             simulation.store_mut().perform("admin", create).unwrap();
         }
@@ -153,8 +159,8 @@ impl Platform {
             provider(&mut simulation, &cloud, seed);
         }
         simulation.foreign("services", players::services);
-        simulation.foreign("deployments", players::deployments);
-        cluster_api::live(&mut simulation, &cloud);
+        simulation.foreign("deployments", silence::deployments);
+        cluster_api::live(&mut simulation, &cloud, silence::answers);
         let mut platform = Self {
             simulation,
             cloud,

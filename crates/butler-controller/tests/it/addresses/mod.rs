@@ -3,6 +3,7 @@
 mod claims;
 mod elastic;
 mod first;
+mod host;
 mod lives;
 mod machines;
 mod orders;

@@ -1,4 +1,4 @@
-//! The kubeadm bootstrap provider: what a machine boots with, once there is a control plane to join.
+//! The kubeadm bootstrap provider: what a machine boots with, once there is a control plane to join, or one to make.
 
 use butler_runtime::object::{Kind, ObjectKey};
 use butler_testkit::simulator::{
@@ -8,7 +8,10 @@ use butler_testkit::simulator::{
 use k8s_openapi::{ByteString, api::core::v1::Secret};
 use serde_json::{Value, json};
 
-use super::{bootstrap_configs, cluster_of, create, first, is_true, list, ownership, tell};
+use super::{
+    bootstrap_configs, cluster_of, create, first, is_of_control_plane, is_true, list, ownership,
+    tell,
+};
 
 pub(super) fn keep(store: &mut ObjectStore) -> Option<String> {
     first(store, &bootstrap_configs(), |store, config| {
@@ -18,10 +21,11 @@ pub(super) fn keep(store: &mut ObjectStore) -> Option<String> {
         let mut owners = list(config, "/metadata/ownerReferences");
         owners.find(|owner| owner["kind"] == "Machine")?;
         let cluster = cluster_of(store, config)?;
-        let is_initialized = ["infrastructureProvisioned", "controlPlaneInitialized"]
-            .iter()
-            .all(|field| is_true(&cluster, &format!("/status/initialization/{field}")));
-        is_initialized.then(|| prepare(store, config)).flatten()
+        let is = |field: &str| is_true(&cluster, &format!("/status/initialization/{field}"));
+        // Of a control plane there is one alone until it is initialized: that one makes it.
+        let may_join = is("controlPlaneInitialized") || is_of_control_plane(config);
+        let is_time = is("infrastructureProvisioned") && may_join;
+        is_time.then(|| prepare(store, config)).flatten()
     })
 }
 

@@ -8,8 +8,8 @@ use butler_testkit::simulator::{
 use serde_json::{Value, json};
 
 use super::{
-    clusters, delete, deployments, first, hold, is_true, let_go, list, machines, merge, own,
-    referred, sets, tell,
+    clusters, delete, deployments, first, hold, is_of_control_plane, is_true, let_go, list,
+    machines, merge, own, referred, sets, tell,
 };
 
 const FINALIZER: &str = "cluster.cluster.x-k8s.io";
@@ -89,7 +89,10 @@ fn teardown(store: &mut ObjectStore, cluster: &Value) -> Option<String> {
     let mut descendants = Vec::new();
     for kind in [deployments(), sets(), machines()] {
         for body in store.objects(&kind) {
-            if body["metadata"]["namespace"] == *namespace && body["spec"]["clusterName"] == *name {
+            let is_own =
+                body["metadata"]["namespace"] == *namespace && body["spec"]["clusterName"] == *name;
+            // Machines of a control plane go with it.
+            if is_own && !is_of_control_plane(&body) {
                 descendants.push((kind.clone(), body));
             }
         }

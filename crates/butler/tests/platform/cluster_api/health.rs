@@ -1,4 +1,5 @@
-//! The `MachineHealthCheck`: a machine whose node was there and reports no more is replaced, unless too many are like that.
+//! The `MachineHealthCheck`: a machine whose node was there and reports no more is replaced, unless too many are like that. Of a
+//! tenant that does not answer it knows nothing, and replaces none.
 
 use butler_runtime::object::ObjectKey;
 use butler_testkit::simulator::{
@@ -7,10 +8,13 @@ use butler_testkit::simulator::{
 };
 use serde_json::Value;
 
-use super::{count, delete, first, health_checks, holds, machines};
+use super::{Answers, count, delete, first, health_checks, holds, machines};
 
-pub(super) fn keep(store: &mut ObjectStore) -> Option<String> {
+pub(super) fn keep(store: &mut ObjectStore, answers: Answers) -> Option<String> {
     first(store, &health_checks(), |store, check| {
+        if !answers(store, text(check, "/metadata/namespace")) {
+            return None;
+        }
         let watched: Vec<_> = store
             .objects(&machines())
             .into_iter()

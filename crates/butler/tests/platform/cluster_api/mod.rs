@@ -1,12 +1,16 @@
-//! A model of Cluster API: its core controllers, its kubeadm bootstrap provider and its health checks, each one step at a time.
+//! A model of Cluster API: its core controllers, its kubeadm providers of bootstrap data and control planes, and its health checks, each
+//! one step at a time.
 //!
 //! Owns the order of things that plans rely on: who holds what by which finalizer, who owns whom, how machines follow each other
 //! in a roll-out, and in which order a cluster goes.
 //!
-//! Must not: fail, wait for time, or know anything of Butler but the contract of infrastructure and control planes.
+//! Must not: fail, or know anything of Butler but the contract of infrastructure and control planes. For time it waits where the
+//! real one does: while a tenant does not answer, and no longer than the limits that its Machines name.
 
 mod bootstrap;
+mod clones;
 mod clusters;
+mod control_planes;
 mod deployments;
 mod health;
 mod machines;
@@ -19,6 +23,7 @@ use butler_api::{
         butler_cluster::ButlerCluster,
         butler_machine::{ButlerMachine, ButlerMachineTemplate},
         cluster::Cluster,
+        kubeadm_control_plane::KubeadmControlPlane,
         machine::Machine,
         machine_group::{MachineDeployment, MachineSet},
         steward_control_plane::StewardControlPlane,
@@ -29,6 +34,8 @@ use butler_provider::fake::Cloud;
 use butler_runtime::object::{Kind, ObjectKey};
 use butler_testkit::simulator::{ObjectStore, Operation, Simulation, players::text};
 use serde_json::{Value, json};
+
+pub(crate) use self::control_planes::is_of_control_plane;
 
 /// Who Cluster API is to the API server.
 const WHO: &str = "cluster-api";
@@ -47,6 +54,10 @@ pub(crate) fn sets() -> Kind {
 
 pub(crate) fn machines() -> Kind {
     Kind::of::<Machine>()
+}
+
+fn control_planes() -> Kind {
+    Kind::of::<KubeadmControlPlane>()
 }
 
 pub(crate) fn infrastructure_machines() -> Kind {
@@ -93,6 +104,7 @@ fn referred(reference: &Value) -> Option<Kind> {
         Kind::of::<ButlerCluster>(),
         Kind::of::<ButlerMachineTemplate>(),
         Kind::of::<StewardControlPlane>(),
+        control_planes(),
         infrastructure_machines(),
         bootstrap_configs(),
         bootstrap_templates(),
@@ -101,18 +113,33 @@ fn referred(reference: &Value) -> Option<Kind> {
     kinds.find(|kind| reference["kind"] == kind.kind && reference["apiGroup"] == kind.group)
 }
 
+/// Whether the API server of the tenant answers whose Cluster is in a namespace.
+pub(crate) type Answers = fn(&ObjectStore, &str) -> bool;
+
 /// Lets Cluster API live in a world. Whether a machine has become a node, the infrastructure shows.
-pub(crate) fn live(simulation: &mut Simulation, cloud: &Arc<Cloud>) {
+pub(crate) fn live(simulation: &mut Simulation, cloud: &Arc<Cloud>, answers: Answers) {
     simulation.foreign("capi-cluster", clusters::keep);
     simulation.foreign("capi-machine-deployment", deployments::keep);
     let mut made = 0;
     simulation.foreign("capi-machine-set", move |store| {
         sets::keep(store, &mut made)
     });
+    let mut made = 0;
+    simulation.foreign("capi-control-plane", move |store| {
+        control_planes::keep(store, &mut made)
+    });
     let nodes = Arc::clone(cloud);
-    simulation.foreign("capi-machine", move |store| machines::keep(store, &nodes));
+    simulation.foreign("capi-machine", move |store| {
+        let tenants = machines::Tenants {
+            nodes: &nodes,
+            answers,
+        };
+        machines::keep(store, &tenants)
+    });
     simulation.foreign("capi-bootstrap", bootstrap::keep);
-    simulation.foreign("capi-health-check", health::keep);
+    simulation.foreign("capi-health-check", move |store| {
+        health::keep(store, answers)
+    });
 }
 
 /// Does the first thing that is to be done for any object of a kind.

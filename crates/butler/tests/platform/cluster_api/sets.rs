@@ -2,7 +2,7 @@
 
 use std::{cmp::Reverse, sync::Arc};
 
-use butler_runtime::object::{Kind, ObjectKey};
+use butler_runtime::object::ObjectKey;
 use butler_testkit::simulator::{
     ObjectStore,
     players::{is_deleting, text},
@@ -10,9 +10,10 @@ use butler_testkit::simulator::{
 use serde_json::{Value, json};
 
 use super::{
-    bootstrap_configs, cluster_of, clusters, count, create, delete, deployments,
-    deployments::is_current, first, hold, holds, infrastructure_machines, let_go, list, machines,
-    own, owned, ownership, referred, sets, tell,
+    clones::{Mould, template},
+    cluster_of, clusters, count, delete, deployments,
+    deployments::is_current,
+    first, hold, holds, let_go, list, machines, own, owned, sets, tell,
 };
 
 const FINALIZER: &str = "cluster.x-k8s.io/machineset";
@@ -39,16 +40,6 @@ fn teardown(store: &mut ObjectStore, set: &Value) -> Option<String> {
     let_go(store, &sets(), set, FINALIZER)
 }
 
-/// The template that a reference of a set means.
-fn template(store: &ObjectStore, set: &Value, pointer: &str) -> Option<(Kind, Arc<Value>)> {
-    let reference = set.pointer(pointer)?;
-    let kind = referred(reference)?;
-    let namespace = text(set, "/metadata/namespace");
-    let key = ObjectKey::namespaced(namespace, text(reference, "/name"));
-    let body = store.get(&kind, &key)?;
-    Some((kind, body))
-}
-
 const BOOTSTRAP: &str = "/spec/template/spec/bootstrap/configRef";
 const INFRASTRUCTURE: &str = "/spec/template/spec/infrastructureRef";
 
@@ -64,10 +55,20 @@ fn standing(store: &mut ObjectStore, set: &Value, made: &mut u32) -> Option<Stri
             return did;
         }
     }
-    let machines_of = owned(store, &machines(), set);
-    if let Some(did) = complete(store, set) {
+    let (_, first_steps) = template(store, set, BOOTSTRAP)?;
+    let (_, infrastructure) = template(store, set, INFRASTRUCTURE)?;
+    let mould = Mould {
+        maker: (sets(), set),
+        labels: &set["spec"]["template"]["metadata"]["labels"],
+        mark: ("cluster.x-k8s.io/set-name", text(set, "/metadata/name")),
+        first_steps: &first_steps["spec"]["template"]["spec"],
+        infrastructure,
+        machine: &set["spec"]["template"]["spec"],
+    };
+    if let Some(did) = mould.complete(store) {
         return Some(did);
     }
+    let machines_of = owned(store, &machines(), set);
     let wanted = usize::try_from(count(set, "/spec/replicas")).unwrap();
     let mut active: Vec<_> = machines_of
         .iter()
@@ -76,8 +77,7 @@ fn standing(store: &mut ObjectStore, set: &Value, made: &mut u32) -> Option<Stri
     if active.len() < wanted {
         *made += 1;
         let name = format!("{}-{made:03}", text(set, "/metadata/name"));
-        let (_, source) = template(store, set, BOOTSTRAP)?;
-        return clone(store, set, &name, &bootstrap_configs(), &source);
+        return mould.begin(store, &name);
     }
     if active.len() > wanted {
         // Those that do not work go first, then the youngest.
@@ -89,61 +89,6 @@ fn standing(store: &mut ObjectStore, set: &Value, made: &mut u32) -> Option<Stri
         return Some(delete(store, &machines(), &key));
     }
     report(store, set, &machines_of)
-}
-
-/// Finishes the machine whose first steps are made.
-fn complete(store: &mut ObjectStore, set: &Value) -> Option<String> {
-    let configs = owned(store, &bootstrap_configs(), set);
-    let mut keys = configs.iter().map(|config| ObjectKey::in_body(config));
-    let key = keys.find(|key| store.get(&machines(), key).is_none())?;
-    let name = key.name.clone();
-    if store.get(&infrastructure_machines(), &key).is_none() {
-        let (_, source) = template(store, set, INFRASTRUCTURE)?;
-        return clone(store, set, &name, &infrastructure_machines(), &source);
-    }
-    let mut spec = set["spec"]["template"]["spec"].clone();
-    for (pointer, kind) in [
-        ("/bootstrap/configRef", bootstrap_configs()),
-        ("/infrastructureRef", infrastructure_machines()),
-    ] {
-        *spec.pointer_mut(pointer)? =
-            json!({ "apiGroup": kind.group, "kind": kind.kind, "name": name });
-    }
-    let mut labels = set["spec"]["template"]["metadata"]["labels"].clone();
-    labels["cluster.x-k8s.io/set-name"] = set["metadata"]["name"].clone();
-    let body = json!({
-        "metadata": {
-            "name": name, "namespace": set["metadata"]["namespace"], "labels": labels,
-            "ownerReferences": [ownership(&sets(), set, true)],
-            // The API server's admission sees to this one.
-            "finalizers": ["machine.cluster.x-k8s.io"],
-        },
-        "spec": spec,
-    });
-    create(store, &machines(), body)
-}
-
-/// Makes an object from a template. It is the set's until there is a Machine.
-fn clone(
-    store: &mut ObjectStore,
-    set: &Value,
-    name: &str,
-    kind: &Kind,
-    template: &Value,
-) -> Option<String> {
-    let body = json!({
-        "metadata": {
-            "name": name, "namespace": set["metadata"]["namespace"],
-            "labels": set["spec"]["template"]["metadata"]["labels"],
-            "annotations": {
-                "cluster.x-k8s.io/cloned-from-name": template["metadata"]["name"],
-                "cluster.x-k8s.io/cloned-from-groupkind": format!("{}.{}", kind.kind, kind.group),
-            },
-            "ownerReferences": [ownership(&sets(), set, true)],
-        },
-        "spec": template["spec"]["template"]["spec"],
-    });
-    create(store, kind, body)
 }
 
 fn report(store: &mut ObjectStore, set: &Value, machines_of: &[Arc<Value>]) -> Option<String> {
