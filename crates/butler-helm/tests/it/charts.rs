@@ -33,6 +33,23 @@ async fn a_controller_that_is_switched_off_leaves_the_providers() {
 }
 
 #[tokio::test]
+async fn where_everybody_may_read_metrics_no_account_may_ask_about_readers() {
+    let workshop = Workshop::offline().await;
+    let values = json!({ "metrics": { "authorization": false }, "providers": { "harvester": {} } });
+    let objects = rendered(&workshop, "butler", values).await;
+    let text = json!(objects).to_string();
+    assert!(text.contains("--metrics-bind-address=:8080"), "{text}");
+    for word in [
+        "tokenreviews",
+        "subjectaccessreviews",
+        "butler-metrics-reader",
+        "--metrics-require-authorization",
+    ] {
+        assert!(!text.contains(word), "{word} is in {text}");
+    }
+}
+
+#[tokio::test]
 async fn every_pod_is_confined() {
     let workshop = Workshop::offline().await;
     let mut pods = 0;

@@ -78,7 +78,7 @@ pub(crate) fn repository() -> PathBuf {
 }
 
 /// The ways in which people install Butler.
-pub(crate) fn value_sets() -> [(&'static str, Value); 6] {
+pub(crate) fn value_sets() -> [(&'static str, Value); 5] {
     let spread = json!([{
         "maxSkew": 1,
         "topologyKey": "topology.kubernetes.io/zone",
@@ -89,10 +89,6 @@ pub(crate) fn value_sets() -> [(&'static str, Value); 6] {
         (
             "without_webhooks_and_metrics",
             json!({ "webhooks": { "enabled": false }, "metrics": { "enabled": false } }),
-        ),
-        (
-            "metrics_for_everybody",
-            json!({ "metrics": { "authorization": false } }),
         ),
         (
             "local",
