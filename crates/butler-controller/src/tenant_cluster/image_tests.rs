@@ -257,6 +257,7 @@ const OLD_IMAGE: &str = "4b0c1d2e-9f8a-4b7c-8d6e-5f4a3b2c1d0e";
 /// Two workers that are made from that image, at a version.
 fn standing(version: &str) -> Related {
     let mut related = ready();
+    related.infrastructure.as_mut().unwrap().kind = "NutanixCluster".to_owned();
     related.control_plane.as_mut().unwrap().facts = control_plane(version, version);
     for machine in related.machines.values_mut() {
         machine.version = Some(version.to_owned());
