@@ -38,7 +38,7 @@ pub(crate) fn seeds_of_a_life() -> Range<u64> {
 }
 
 const ASKED_FOR: &str = "STEWARD_SEEDS";
-const SEEDS: u64 = 40;
+const SEEDS: u64 = 25;
 const LIVES: u64 = 500;
 /// A world that has not come to rest by then never will.
 pub(crate) const STEPS: u64 = 60_000;
