@@ -2,7 +2,7 @@
 //!
 //! A reviewer decides from the request and from caches, and refuses only what would be wrong even if a cache lagged behind:
 //! that something is not there *yet* is a warning. What slips through is held by the controllers. One thing is asked of the API
-//! server: whether it would take a control plane's pods ([`trial`]).
+//! server: whether it would take a control plane's pods (`trial`).
 
 mod cluster_api;
 mod control_planes;
